@@ -1,0 +1,3 @@
+module github.com/jobtrail/jobtrail
+
+go 1.26
