@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/jobtrail/jobtrail/internal/connect"
+)
+
+// Globals is what every verb gets: the streams and the environment of the
+// process, and clients made from it.
+type Globals struct {
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Environ []string // as os.Environ
+}
+
+// Embedded in the verbs that talk to a server.
+type timeoutFlag struct {
+	Timeout time.Duration `default:"30s" help:"Give up after this long (${default})."`
+}
+
+// bound returns ctx with the timeout.
+func (f timeoutFlag) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, f.Timeout, fmt.Errorf("no answer within --timeout %s", f.Timeout))
+}
+
+// Embedded in the verbs that show or list something.
+type outputFlag struct {
+	Output string `short:"o" enum:"table,json" default:"table" help:"table for people, json for programs."`
+}
+
+// Kafka opens a client for the brokers of the environment. Opening contacts
+// nobody. The caller closes it.
+func (g *Globals) Kafka(opts ...kgo.Opt) (*kgo.Client, error) {
+	var conf connect.Kafka
+	if err := g.parse(&conf); err != nil {
+		return nil, err
+	}
+	reach, err := conf.Options()
+	if err != nil {
+		return nil, usageError(err)
+	}
+	cl, err := kgo.NewClient(append(append(reach, kgo.ClientID("jobtrail")), opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Kafka client: %w", err)
+	}
+	return cl, nil
+}
+
+// ClickHouse opens a connection pool for the server of the environment and
+// returns its configuration with it; modify (may be nil) may change the options
+// first. Opening contacts nobody. The caller closes it.
+func (g *Globals) ClickHouse(modify func(*clickhouse.Options)) (driver.Conn, connect.ClickHouse, error) {
+	var conf connect.ClickHouse
+	if err := g.parse(&conf); err != nil {
+		return nil, conf, err
+	}
+	opts, err := conf.Options()
+	if err != nil {
+		return nil, conf, usageError(err)
+	}
+	if modify != nil {
+		modify(opts)
+	}
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		return nil, conf, fmt.Errorf("opening a ClickHouse client: %w", err)
+	}
+	return conn, conf, nil
+}
+
+func (g *Globals) parse(target any) error {
+	if err := connect.Parse(g.Environ, target); err != nil {
+		return usageError(fmt.Errorf("reading the environment:\n%w", err))
+	}
+	return nil
+}

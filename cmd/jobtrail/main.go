@@ -1,0 +1,131 @@
+// Command jobtrail is the operator's tool: it starts a local stack, makes
+// topics, publishes jobs and answers questions about them.
+//
+// One file holds one verb: a struct named <verb>Cmd whose fields are its
+// arguments and flags and whose Run(ctx, *Globals) error does the work. A verb
+// that talks to a server also has Environment, which returns the connect
+// structs it reads; they are listed by its --help. It prints its answer to
+// g.Stdout and what it does meanwhile to g.Stderr. The verbs are the fields of
+// the cli struct below.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/jobtrail/jobtrail/internal/connect"
+)
+
+// cli is the command line: one field a verb, in the order of the help.
+type cli struct {
+	Version versionCmd `cmd:"" help:"Print the version of this program."`
+}
+
+// Exit codes of every verb. A verb with codes of its own returns exitError.
+const (
+	exitFailed = 1 // something went wrong
+	exitUsage  = 2 // the command line or the environment is wrong
+)
+
+// exitError ends the program with a code of the verb's own. err may be nil:
+// then nothing is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// usageError marks err as a mistake in the command line or the environment.
+func usageError(err error) error { return exitError{code: exitUsage, err: err} }
+
+// environmentUser is a verb that reads connection variables. Environment
+// returns a struct (or pointer) whose fields they are.
+type environmentUser interface{ Environment() any }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	g := &Globals{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}
+	code := run(ctx, os.Args[1:], g)
+	stop()
+	os.Exit(code)
+}
+
+// run parses args, runs the verb and returns the exit code.
+func run(ctx context.Context, args []string, g *Globals) int {
+	helped := false
+	parser, err := kong.New(&cli{},
+		kong.Name("jobtrail"),
+		kong.Description("Background jobs over Kafka with durable evidence of every attempt."),
+		kong.Writers(g.Stdout, g.Stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Help(printHelp),
+		// kong calls this after it printed the help and goes on parsing.
+		kong.Exit(func(int) { helped = true }),
+	)
+	if err != nil {
+		fmt.Fprintf(g.Stderr, "jobtrail: building the command line: %v\n", err)
+		return exitFailed
+	}
+	kctx, err := parser.Parse(args)
+	if helped {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(g.Stderr, "jobtrail: %v\n", err)
+		fmt.Fprintln(g.Stderr, "Run jobtrail --help, or --help after a command.")
+		return exitUsage
+	}
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	err = kctx.Run(g)
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		if exit.err != nil {
+			fmt.Fprintf(g.Stderr, "jobtrail %s: %v\n", kctx.Command(), exit.err)
+		}
+		return exit.code
+	default:
+		fmt.Fprintf(g.Stderr, "jobtrail %s: %v\n", kctx.Command(), err)
+		return exitFailed
+	}
+}
+
+// printHelp is kong's help and then the variables that the verb reads.
+func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, kctx); err != nil {
+		return err
+	}
+	node := kctx.Selected()
+	if node == nil {
+		return nil
+	}
+	verb, ok := node.Target.Addr().Interface().(environmentUser)
+	if !ok {
+		return nil
+	}
+	return printEnvironment(kctx.Stdout, verb.Environment())
+}
+
+func printEnvironment(w io.Writer, config any) error {
+	if _, err := fmt.Fprintln(w, "\nEnvironment:"); err != nil {
+		return err
+	}
+	return connect.WriteText(w, connect.Reference(config))
+}
