@@ -396,4 +396,3 @@ func fixed[T uint32 | uint64](c *coder, n protowire.Number, v *[]T) {
 		}
 	}
 }
-
