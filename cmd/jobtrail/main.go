@@ -21,10 +21,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/jobtrail/jobtrail/internal/connect"
+	"github.com/jobtrail/jobtrail/internal/localstack"
 )
 
 // cli is the command line: one field a verb, in the order of the help.
 type cli struct {
+	Up   upCmd   `cmd:"" help:"Start a local Kafka and ClickHouse, without Docker."`
+	Down downCmd `cmd:"" help:"Stop what up started."`
+
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 
@@ -58,6 +62,7 @@ func usageError(err error) error { return exitError{code: exitUsage, err: err} }
 type environmentUser interface{ Environment() any }
 
 func main() {
+	localstack.Main() // a ClickHouse server is this program started under another name
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	g := &Globals{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}
 	code := run(ctx, os.Args[1:], g)

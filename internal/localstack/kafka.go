@@ -1,0 +1,186 @@
+package localstack
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// brokerProperties is the broker's configuration; its paths are relative to
+// the data folder, in which the broker runs. %[1]d and %[2]d are the ports of
+// clients and of the controller, %[3]s the folder of the segments.
+const brokerProperties = `# Written by jobtrail at every start.
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:%[2]d
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs=%[3]s
+
+# Topics are made by "jobtrail topics apply", never by a misspelt name.
+auto.create.topics.enable=false
+num.partitions=1
+default.replication.factor=1
+min.insync.replicas=1
+message.max.bytes=16777216
+replica.fetch.max.bytes=16777216
+
+# One node: internal topics have one replica, and few partitions load fast.
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+
+# A lost worker is noticed after 3 s, not 45 s; it bounds recovery.
+group.consumer.assignors=range,uniform
+group.consumer.min.session.timeout.ms=3000
+group.consumer.session.timeout.ms=3000
+group.consumer.min.heartbeat.interval.ms=500
+group.consumer.heartbeat.interval.ms=500
+group.min.session.timeout.ms=2000
+group.initial.rebalance.delay.ms=0
+
+# The transaction of a dead producer ends within 1 s of its timeout, not 10 s.
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+
+# 512 MB of heap, of which the cleaner would take 128.
+log.cleaner.dedupe.buffer.size=16777216
+num.recovery.threads.per.data.dir=2
+`
+
+// brokerLogging sends the broker's log to logs/kafka.log, at most 80 MB of it.
+const brokerLogging = `status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = logs/kafka.log
+appender.file.filePattern = logs/kafka.log.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 20MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+`
+
+// kafka is the launcher of the broker.
+type kafka struct {
+	java string // program
+	jars string // class path
+}
+
+func (kafka) name() string       { return "Kafka " + kafkaVersion }
+func (kafka) stateName() string  { return "kafka.json" }
+func (kafka) logNames() []string { return []string{"kafka.log", "kafka.out"} }
+func (kafka) grace() time.Duration {
+	return 20 * time.Second
+}
+
+// command writes the configuration for p and returns the broker's command
+// line. A new data folder is formatted first.
+func (k kafka) command(ctx context.Context, dir string, p ports) (*exec.Cmd, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "kafka"), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kafka", "log4j2.properties"), []byte(brokerLogging), 0o644); err != nil {
+		return nil, err
+	}
+	if err := k.format(ctx, dir, p); err != nil {
+		return nil, err
+	}
+	properties := filepath.Join("kafka", "server.properties")
+	if err := k.writeProperties(dir, properties, p, "kafka/data"); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(k.java, "-Xms256m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=kafka/log4j2.properties",
+		"-cp", k.jars, "kafka.Kafka", properties)
+	return cmd, nil
+}
+
+// format makes the folder of the segments, all of it or nothing.
+func (k kafka) format(ctx context.Context, dir string, p ports) error {
+	data := filepath.Join(dir, "kafka", "data")
+	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fresh := data + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	properties := filepath.Join("kafka", "format.properties")
+	if err := k.writeProperties(dir, properties, p, "kafka/data.new"); err != nil {
+		return err
+	}
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return err
+	}
+	// A cluster id must not start with a dash: it would be read as a flag.
+	id[0] &= 0x7f
+	err := runTool(ctx, dir, k.java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dlog4j2.configurationFile=kafka/log4j2.properties", "-cp", k.jars, "kafka.tools.StorageTool",
+		"format", "-t", base64.RawURLEncoding.EncodeToString(id), "-c", properties)
+	if err != nil {
+		return fmt.Errorf("formatting the broker's data folder: %w", err)
+	}
+	return os.Rename(fresh, data)
+}
+
+func (kafka) writeProperties(dir, name string, p ports, data string) error {
+	text := fmt.Sprintf(brokerProperties, p.Port, p.Second, data)
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+}
+
+// ready asks for what a worker needs at once: the brokers and both
+// coordinators, whose topics the first question makes.
+func (kafka) ready(ctx context.Context, p ports) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(address(p.Port)), kgo.DialTimeout(time.Second), kgo.RetryTimeout(time.Second))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	const probe = "jobtrail-localstack"
+	meta, err := admin.BrokerMetadata(ctx)
+	if err != nil {
+		return err
+	}
+	if len(meta.Brokers) == 0 || meta.Controller < 0 {
+		return errors.New("no controller yet")
+	}
+	return errors.Join(
+		admin.FindGroupCoordinators(ctx, probe).Error(),
+		admin.FindTxnCoordinators(ctx, probe).Error(),
+	)
+}
+
+func classPath(dir string) string {
+	return filepath.Join(dir, "lib") + string(filepath.Separator) + "*"
+}
+
+func checkClassPath(cache string) error {
+	if strings.ContainsRune(cache, filepath.ListSeparator) {
+		return fmt.Errorf("the cache folder %q must not hold a %q: it is part of a Java class path", cache, filepath.ListSeparator)
+	}
+	return nil
+}

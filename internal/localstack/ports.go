@@ -1,0 +1,76 @@
+package localstack
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Default ports of Up, which are those of the servers themselves and of
+// docker-compose.yml.
+const (
+	DefaultKafkaPort          = 9092
+	DefaultClickHousePort     = 9000
+	DefaultClickHouseHTTPPort = 8123
+)
+
+// ports are the two ports of one server: clients and controller for Kafka,
+// native and HTTP for ClickHouse. 0 means any free one.
+type ports struct {
+	Port   int `json:"port"`
+	Second int `json:"second_port"`
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// A PortTakenError says that somebody else listens on a port that a server was
+// told to use.
+type PortTakenError struct {
+	Server string
+	Port   int
+}
+
+func (e *PortTakenError) Error() string {
+	return fmt.Sprintf("port %d for %s is taken (see who has it with: ss -ltnp 'sport = :%d')", e.Port, e.Server, e.Port)
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp4", address(port))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// Free ports are taken from below the range that the kernel gives to outgoing
+// connections: there, a client that dials a stopped server could be given the
+// server's own port, connect to itself and keep it.
+const (
+	lowestFree  = 20000
+	highestFree = 32000
+)
+
+// choose fills in free ports where p has 0 and checks the others. chosen says
+// whether there was one to fill in.
+func (p ports) choose(server string) (_ ports, chosen bool, err error) {
+	for _, port := range []*int{&p.Port, &p.Second} {
+		if *port != 0 {
+			if !isFree(*port) {
+				return p, chosen, &PortTakenError{Server: server, Port: *port}
+			}
+			continue
+		}
+		chosen = true
+		for range 1000 {
+			if candidate := lowestFree + rand.IntN(highestFree-lowestFree); candidate != p.Port && isFree(candidate) {
+				*port = candidate
+				break
+			}
+		}
+		if *port == 0 {
+			return p, chosen, fmt.Errorf("finding a free port for %s between %d and %d: none", server, lowestFree, highestFree)
+		}
+	}
+	return p, chosen, nil
+}

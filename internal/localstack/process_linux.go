@@ -1,0 +1,251 @@
+package localstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// identity names one process for ever: a pid alone is given to another one
+// sooner or later.
+type identity struct {
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"start_ticks"` // clock ticks after boot, field 22 of /proc/PID/stat
+	BootID     string `json:"boot_id"`
+}
+
+var errGone = errors.New("no such process")
+
+// identify reads the identity of a live process; errGone if there is none or
+// it has ended and is only not reaped yet.
+func identify(pid int) (identity, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return identity{}, err
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return identity{}, errGone
+	}
+	// The second field is the name in parentheses and may hold anything.
+	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
+	fields := strings.Fields(rest) // from the third field on
+	if len(fields) < 20 {
+		return identity{}, fmt.Errorf("reading /proc/%d/stat: %d fields", pid, len(fields))
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return identity{}, errGone
+	}
+	ticks, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return identity{}, fmt.Errorf("reading /proc/%d/stat: %w", pid, err)
+	}
+	return identity{PID: pid, StartTicks: ticks, BootID: strings.TrimSpace(string(boot))}, nil
+}
+
+// A process is one running server: a child of ours or one found again by its
+// identity. It holds a pidfd, so a signal never reaches another process.
+type process struct {
+	id   identity
+	fd   int
+	done chan struct{} // closed when it has ended
+	mu   sync.Mutex    // guards fd against use after close
+}
+
+// adopt finds a running process by its identity; errGone if it has ended or
+// its pid belongs to somebody else.
+func adopt(id identity) (*process, error) {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err != nil {
+		return nil, errGone
+	}
+	// The pidfd is open: from here the pid cannot be given to another one
+	// without us noticing.
+	if now, err := identify(id.PID); err != nil || now != id {
+		unix.Close(fd)
+		return nil, errGone
+	}
+	p := &process{id: id, fd: fd, done: make(chan struct{})}
+	go p.watch(nil)
+	return p, nil
+}
+
+// watch waits for the end; child is nil for a process that is not ours to reap.
+func (p *process) watch(child *exec.Cmd) {
+	if child != nil {
+		_ = child.Wait() // how a server ends is in its log
+	} else {
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, -1)
+			if n > 0 || (err != nil && !errors.Is(err, unix.EINTR)) {
+				break
+			}
+		}
+	}
+	close(p.done)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unix.Close(p.fd)
+	p.fd = -1
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fd < 0 {
+		return errGone
+	}
+	err := unix.PidfdSendSignal(p.fd, sig, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return errGone
+	}
+	return err
+}
+
+func (p *process) pause() error  { return p.signal(unix.SIGSTOP) }
+func (p *process) resume() error { return p.signal(unix.SIGCONT) }
+
+// kill ends the process at once and waits for its end.
+func (p *process) kill() error {
+	if err := p.signal(unix.SIGKILL); err != nil && !errors.Is(err, errGone) {
+		return fmt.Errorf("killing process %d: %w", p.id.PID, err)
+	}
+	<-p.done
+	return nil
+}
+
+// stop asks the process to end and waits; when ctx ends or grace is over it is
+// killed. It reports whether it ended by itself.
+func (p *process) stop(ctx context.Context, grace time.Duration) (graceful bool, err error) {
+	if err := p.signal(unix.SIGTERM); err != nil && !errors.Is(err, errGone) {
+		return false, fmt.Errorf("stopping process %d: %w", p.id.PID, err)
+	}
+	_ = p.resume() // a paused process hears SIGTERM only after it
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false, p.kill()
+}
+
+// A spawner starts child processes from one OS thread that lives as long as
+// the spawner: the kernel ends a child with Pdeathsig when the thread that
+// started it ends, not the process.
+type spawner struct {
+	requests chan func()
+}
+
+func newSpawner() *spawner {
+	s := &spawner{requests: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for request := range s.requests {
+			request()
+		}
+	}()
+	return s
+}
+
+func (s *spawner) close() { close(s.requests) }
+
+// spawn starts cmd in a session of its own if detached, else so that it dies
+// with this process.
+func (s *spawner) spawn(cmd *exec.Cmd, detached bool) (*process, error) {
+	if detached {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	} else {
+		// A group of its own: Ctrl-C at a terminal is for the parent to handle.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	}
+	var p *process
+	var err error
+	started := make(chan struct{})
+	s.requests <- func() {
+		defer close(started)
+		p, err = start(cmd)
+	}
+	<-started
+	return p, err
+}
+
+func start(cmd *exec.Cmd) (*process, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// Until it is reaped the pid is the child's, even if it has ended.
+	p := &process{done: make(chan struct{})}
+	var err error
+	if p.fd, err = unix.PidfdOpen(cmd.Process.Pid, 0); err == nil {
+		p.id, err = identify(cmd.Process.Pid)
+	} else {
+		p.fd = -1
+	}
+	if err != nil && !errors.Is(err, errGone) {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("watching process %d: %w", cmd.Process.Pid, err)
+	}
+	go p.watch(cmd)
+	return p, nil
+}
+
+// killGroupOnCancel makes the end of cmd's context kill all that cmd started.
+func killGroupOnCancel(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+}
+
+// lockFile takes an exclusive lock on a file, which the kernel lifts when this
+// process ends. waiting is called once if somebody else holds it.
+func lockFile(ctx context.Context, name string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", name, err)
+		}
+		if first {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
