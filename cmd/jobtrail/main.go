@@ -22,6 +22,7 @@ import (
 
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/localstack"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
 // cli is the command line: one field a verb, in the order of the help.
@@ -29,6 +30,7 @@ type cli struct {
 	Up   upCmd   `cmd:"" help:"Start a local Kafka and ClickHouse, without Docker."`
 	Down downCmd `cmd:"" help:"Stop what up started."`
 
+	Topics  topicsCmd  `cmd:"" help:"Plan and make the topics of a worker group."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 
@@ -79,6 +81,7 @@ func run(ctx context.Context, args []string, g *Globals) int {
 		kong.Writers(g.Stdout, g.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Help(printHelp),
+		kong.Vars{"tiers": retrytopics.DefaultTiers().String()},
 		// kong calls this after it printed the help and goes on parsing.
 		kong.Exit(func(int) { helped = true }),
 	)
@@ -103,11 +106,11 @@ func run(ctx context.Context, args []string, g *Globals) int {
 		return 0
 	case errors.As(err, &exit):
 		if exit.err != nil {
-			fmt.Fprintf(g.Stderr, "jobtrail %s: %v\n", kctx.Command(), exit.err)
+			fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), printableLines(exit.err.Error()))
 		}
 		return exit.code
 	default:
-		fmt.Fprintf(g.Stderr, "jobtrail %s: %v\n", kctx.Command(), err)
+		fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), printableLines(err.Error()))
 		return exitFailed
 	}
 }
