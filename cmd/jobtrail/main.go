@@ -31,6 +31,7 @@ type cli struct {
 	Down downCmd `cmd:"" help:"Stop what up started."`
 
 	Topics  topicsCmd  `cmd:"" help:"Plan and make the topics of a worker group."`
+	Enqueue enqueueCmd `cmd:"" help:"Publish a job, or many."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 

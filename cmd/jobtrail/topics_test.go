@@ -9,71 +9,40 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/operate"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
-// fakeKafka returns the environment and a client for an in-process broker.
-func fakeKafka(t *testing.T) (environ []string, cl *kgo.Client) {
-	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return clientFor(t, strings.Join(c.ListenAddrs(), ","))
-}
-
-func clientFor(t *testing.T, brokers string) ([]string, *kgo.Client) {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.MetadataMinAge(50*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return []string{"KAFKA_BROKERS=" + brokers}, cl
-}
-
-// must runs the command line and fails the test unless it exits with code.
-func must(t *testing.T, code int, environ []string, args ...string) (stdout, stderr string) {
-	t.Helper()
-	got, stdout, stderr := call(t, environ, args...)
-	if got != code {
-		t.Fatalf("%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
-	}
-	return stdout, stderr
-}
-
-const wantPlan = `group g: job topics a.jobs, b.jobs, 2 partitions, tiers 0s 2m
+const wantPlan = `group t: job topics t-a, t-b, 2 partitions, tiers 0s 2m
 ACTION  TOPIC       SETTING                 FOUND  WANTED
-create  g.evidence  partitions                  -  2
-create  g.retry.0s  partitions                  -  2
-create  g.retry.2m  partitions                  -  2
-create  g.dlq       partitions                  -  2
-create  g.parked    partitions                  -  2
-create  g.commands  partitions                  -  2
-create  a.jobs      partitions                  -  2
-create  b.jobs      partitions                  -  2
-start   a.jobs      offset of 2 partitions      -  earliest
-start   b.jobs      offset of 2 partitions      -  earliest
-start   g.retry.0s  offset of 2 partitions      -  earliest
-start   g.retry.2m  offset of 2 partitions      -  earliest
-start   g.commands  offset of 2 partitions      -  earliest
+create  t.evidence  partitions                  -  2
+create  t.retry.0s  partitions                  -  2
+create  t.retry.2m  partitions                  -  2
+create  t.dlq       partitions                  -  2
+create  t.parked    partitions                  -  2
+create  t.commands  partitions                  -  2
+create  t-a         partitions                  -  2
+create  t-b         partitions                  -  2
+start   t-a         offset of 2 partitions      -  earliest
+start   t-b         offset of 2 partitions      -  earliest
+start   t.retry.0s  offset of 2 partitions      -  earliest
+start   t.retry.2m  offset of 2 partitions      -  earliest
+start   t.commands  offset of 2 partitions      -  earliest
 13 differences. ` + "`jobtrail topics apply` makes them.\n"
 
 func TestTopics(t *testing.T) {
-	environ, cl := fakeKafka(t)
-	testTopics(t, environ, cl, "g", "a.jobs,b.jobs")
+	onBoth(t, func(t *testing.T, environ []string, cl *kgo.Client, name string) {
+		testTopics(t, environ, cl, name, name+"-a,"+name+"-b")
+	})
 }
 
 func testTopics(t *testing.T, environ []string, cl *kgo.Client, group, jobs string) {
 	args := func(verb string, partitions string, more ...string) []string {
 		return append([]string{"topics", verb, "--group", group, "--jobs", jobs, "--partitions", partitions, "--tiers", "0s 2m"}, more...)
 	}
-	if out, _ := must(t, 0, environ, args("plan", "2")...); group == "g" && out != wantPlan {
+	if out, _ := must(t, 0, environ, args("plan", "2")...); group == "t" && out != wantPlan {
 		t.Errorf("got\n%s\nwant\n%s", out, wantPlan)
 	}
 	if out, _ := must(t, 0, environ, args("plan", "2")...); !strings.Contains(out, "13 differences") {
