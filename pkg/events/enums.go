@@ -187,10 +187,10 @@ type DuplicateAction uint8
 const (
 	DuplicateRejected    DuplicateAction = 1
 	DuplicateRun         DuplicateAction = 2
-	DuplicateIdCollision DuplicateAction = 3
+	DuplicateIDCollision DuplicateAction = 3
 )
 
-var duplicateActionNames = [...]string{DuplicateRejected: "rejected", DuplicateRun: "run", DuplicateIdCollision: "id_collision"}
+var duplicateActionNames = [...]string{DuplicateRejected: "rejected", DuplicateRun: "run", DuplicateIDCollision: "id_collision"}
 
 // String returns the published name, in lower snake case; empty for zero.
 func (v DuplicateAction) String() string { return enumName(duplicateActionNames[:], uint8(v)) }

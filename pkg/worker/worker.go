@@ -1,28 +1,327 @@
 package worker
 
-import "context"
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
 
-// Worker runs jobs of a group. Make one with New.
+	"github.com/cenkalti/backoff/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
+)
+
+const (
+	// transactionTimeout is after how long the brokers abort a transaction that
+	// nobody ends. Recovery does not wait for it: see fence.
+	transactionTimeout = 15 * time.Second
+	// drainTimeout is how long a revocation waits for running handlers.
+	drainTimeout = 30 * time.Second
+	// rebalanceTimeout is how long the group waits for a member that drains.
+	rebalanceTimeout = 60 * time.Second
+	// cutMoment is how long a handler whose context was cancelled by a shutdown
+	// may take to return.
+	cutMoment = 2 * time.Second
+)
+
+// Worker runs the jobs of a group with evidence. Make one with New. Its methods
+// may be called concurrently.
 type Worker struct {
-	cfg  Config
-	deps Deps
+	cfg     Config
+	deps    Deps
+	topo    retrytopics.Topology
+	bootID  string
+	session time.Duration
+	metrics *metrics
+	spans   spans
+	clock   clock
+
+	consumer *kgo.Client
+	control  *kgo.Client // requests that must not wait behind the consumer's
+	admin    *kadm.Client
+	maxBatch int
+
+	// Owned by the tick goroutine.
+	producers  [2]producer
+	tickNumber int64
+	setback    *backoff.ExponentialBackOff
+
+	// Owned by the group's callbacks.
+	commits map[laneKey]commitMetadata
+
+	mu       sync.Mutex // guards what follows; never held across I/O
+	l        *ledger
+	progress chan struct{} // closed and renewed with every committed tick
+	problem  error         // why ticks do not succeed
+	joined   bool
+
+	flowing    sync.Mutex // one pause or resume at a time
+	woken      chan struct{}
+	failed     chan error
+	life       context.Context // ends when the worker gives up
+	handling   context.Context // of handlers
+	cut        context.CancelCauseFunc
+	handlers   sync.WaitGroup
+	recoveries sync.WaitGroup
 }
 
-// New returns a worker, or every problem of the configuration, joined.
+// New returns a worker, or every problem of the configuration, joined. It does
+// no I/O.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{cfg: cfg, deps: deps}, nil
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Registry == nil {
+		deps.Registry = prometheus.NewRegistry()
+	}
+	if deps.Tracer == nil {
+		deps.Tracer = noop.NewTracerProvider()
+	}
+	if deps.Sanitizer == nil {
+		deps.Sanitizer = sanitize.New(sanitize.Config{})
+	}
+	if cfg.CodeVersion == "" {
+		cfg.CodeVersion = moduleVersion()
+	}
+	boot := make([]byte, 6)
+	if _, err := rand.Read(boot); err != nil {
+		return nil, fmt.Errorf("making a boot id: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	w := &Worker{
+		cfg: cfg, deps: deps, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
+		metrics: newMetrics(deps.Registry), spans: spans{tracer: deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")},
+		commits: make(map[laneKey]commitMetadata), progress: make(chan struct{}), woken: make(chan struct{}, 1), failed: make(chan error, 1),
+		setback: backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)),
+	}
+	w.l = newLedger(cfg, w.topo, host+"/"+w.bootID, deps.Sanitizer)
+	slot := cfg.Slot
+	if slot == "" {
+		slot = w.bootID
+	}
+	for i, name := range []string{"a", "b"} {
+		w.producers[i].id = cfg.Group + "/" + slot + "/" + name
+	}
+	return w, nil
 }
 
-// Run consumes and runs jobs until ctx ends, then drains within the grace
-// period and leaves the group. It returns nil after an orderly shutdown.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// Run consumes and runs jobs until ctx ends. Then it drains: nothing new is
+// started, running handlers get the grace period, what is cut off is recorded
+// as interrupted, and the worker leaves the group. It returns nil after that, and
+// an error when the brokers or the topics are unfit, or when going on would not
+// be safe. Call it once.
 func (w *Worker) Run(ctx context.Context) error {
-	<-ctx.Done()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	w.life = life
+	w.handling, w.cut = context.WithCancelCause(life)
+	defer w.cut(nil)
+
+	var err error
+	base := append(append([]kgo.Opt{}, w.deps.Kafka...), kgo.ClientID(w.l.worker))
+	if w.control, err = kgo.NewClient(base...); err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer w.control.Close()
+	w.admin = kadm.NewClient(w.control)
+	if err := w.preflight(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	for i := range w.producers {
+		if err := w.open(&w.producers[i]); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		for i := range w.producers {
+			if cl := w.producers[i].cl; cl != nil {
+				cl.Close()
+			}
+		}
+	}()
+	if w.consumer, err = kgo.NewClient(append(base,
+		kgo.ConsumerGroup(w.cfg.Group),
+		kgo.ConsumeTopics(w.topo.Lanes()...),
+		kgo.Balancers(kgo.RangeBalancer()),
+		kgo.ServerSideBalancer(),
+		kgo.RebalanceTimeout(rebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(500*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.OnPartitionsAssigned(w.assigned),
+		kgo.OnPartitionsRevoked(w.revoked),
+		kgo.OnPartitionsLost(w.lost),
+		kgo.OnOffsetsFetched(w.offsetsFetched),
+		kgo.AdjustFetchOffsetsFn(w.adjustOffsets))...); err != nil {
+		return fmt.Errorf("making the consumer: %w", err)
+	}
+	w.deps.Log.Info("worker started", "group", w.cfg.Group, "worker", w.l.worker, "session", w.session)
+
+	fetching, stopFetching := context.WithCancel(life)
+	defer stopFetching()
+	var running sync.WaitGroup
+	running.Go(func() { w.fetch(fetching) })
+	ticking := make(chan error, 1)
+	running.Go(func() { ticking <- w.ticks(life) })
+
+	select {
+	case <-ctx.Done():
+		w.shutdown(stopFetching)
+	case err = <-w.failed:
+	case err = <-ticking:
+	}
+	if err != nil {
+		w.cut(errShutdown)
+	}
+	end()
+	stopFetching()
+	w.consumer.CloseAllowingRebalance()
+	for i := range w.producers {
+		if cl := w.producers[i].cl; cl != nil && err != nil {
+			cl.Close()
+		}
+	}
+	running.Wait()
+	w.recoveries.Wait()
+	if err != nil {
+		return fmt.Errorf("running jobs of group %s: %w", w.cfg.Group, err)
+	}
+	w.deps.Log.Info("worker stopped")
 	return nil
 }
 
-// Ready reports why the worker is not ready to run jobs, nil when it is.
-func (w *Worker) Ready() error { return nil }
+// shutdown drains the worker and leaves the group.
+func (w *Worker) shutdown(stopFetching context.CancelFunc) {
+	begun := time.Now()
+	w.mu.Lock()
+	w.l.closing = true
+	w.mu.Unlock()
+	w.deps.Log.Info("shutting down", "grace", w.cfg.Grace)
+	stopFetching()
+	w.wake()
+	grace := time.NewTimer(w.cfg.Grace)
+	defer grace.Stop()
+	if !w.settled(grace.C, func() bool { return w.l.running == 0 }) {
+		w.interrupt(cutMoment)
+	}
+	w.mu.Lock()
+	parts := make(map[string][]int32)
+	for key := range w.l.lanes {
+		parts[key.topic] = append(parts[key.topic], key.partition)
+	}
+	w.mu.Unlock()
+	last := time.NewTimer(10 * time.Second)
+	defer last.Stop()
+	if !w.settled(last.C, func() bool { return !w.l.drain(parts) && len(w.l.results) == 0 && len(w.l.unstarted) == 0 }) {
+		w.deps.Log.Error("the last outcomes could not be written: the next owner finds them abandoned")
+	}
+	w.deps.Log.Info("drained", "took", time.Since(begun))
+}
+
+// settled waits until done, which is called with mu held, or the limit.
+func (w *Worker) settled(limit <-chan time.Time, done func() bool) bool {
+	for {
+		w.mu.Lock()
+		ok := done()
+		changed := w.progress
+		w.mu.Unlock()
+		if ok {
+			return true
+		}
+		w.wake()
+		select {
+		case <-changed:
+		case <-time.After(50 * time.Millisecond):
+		case <-limit:
+			return false
+		}
+	}
+}
+
+// wake makes the next tick look at once.
+func (w *Worker) wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends Run with err.
+func (w *Worker) fail(err error) {
+	select {
+	case w.failed <- err:
+	default:
+	}
+}
+
+// trouble notes whether ticks succeed.
+func (w *Worker) trouble(err error) {
+	w.mu.Lock()
+	before := w.problem
+	w.problem = err
+	w.mu.Unlock()
+	switch {
+	case err != nil && isAny(err, deniedErrors):
+		w.deps.Log.Error("the brokers refuse the worker's writes", "err", w.deps.Sanitizer.Error(err))
+	case err != nil:
+		w.deps.Log.Warn("a tick failed", "err", w.deps.Sanitizer.Error(err))
+	case before != nil:
+		w.deps.Log.Info("ticks succeed again")
+	}
+}
+
+var errNotAssigned = errors.New("no partition is assigned and recovered yet")
+
+// Ready reports why the worker does not run jobs now, nil when it does.
+func (w *Worker) Ready() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.problem != nil:
+		return fmt.Errorf("writing evidence: %w", w.problem)
+	case w.l.closing:
+		return errShutdown
+	case w.l.hold:
+		return errors.New("the clock is not measured yet, or differs too much from the brokers' clock")
+	}
+	for _, s := range w.l.shards {
+		if s.phase == shardReady {
+			w.joined = true
+		}
+	}
+	if !w.joined {
+		return errNotAssigned
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+)
+
+// errShutdown is the cause of a context that ended with the grace period.
+var errShutdown = errors.New("the worker shuts down")
+
+// launch calls the handlers of attempts that are on record as started.
+func (w *Worker) launch(start []*attempt) {
+	for _, a := range start {
+		ctx, cancel := context.WithCancelCause(w.handling)
+		a.cancel = cancel
+		w.handlers.Add(1)
+		go w.attempt(ctx, a, a.entry)
+	}
+}
+
+// attempt calls the handler and reports its outcome. It reads only what of the
+// entry does not change while the attempt runs.
+func (w *Worker) attempt(ctx context.Context, a *attempt, e *entry) {
+	defer w.handlers.Done()
+	defer a.cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, e.typ.Policy.Timeout, errTimeout)
+	defer stop()
+	job := &Job{
+		ID: e.meta.JobID, Type: e.meta.JobType, OperationID: e.meta.OperationID, TenantID: e.meta.TenantID, Step: e.step,
+		AttemptID: a.id, Attempt: int(e.job.Number), IdempotencyKey: events.IdempotencyKey(w.cfg.Group, e.meta.TenantID, e.meta.JobID, e.step),
+		Deadline: e.deadline.Time(), ContentType: e.meta.ContentType, Publication: e.publication, Key: e.rec.Key, Value: e.rec.Value, Headers: e.rec.Headers,
+	}
+	ctx, span := w.spans.start(ctx, e, job)
+	begun := time.Now()
+	err := call(ctx, e.typ.Handler, job)
+	ended := time.Now()
+	r := w.outcome(ctx, err)
+	r.startedAt, r.finishedAt = w.clock.at(begun), w.clock.at(ended)
+	w.spans.end(span, r)
+	w.metrics.attempt(e.typ.Name, r, ended.Sub(begun))
+	w.mu.Lock()
+	w.l.ended(a, r)
+	w.mu.Unlock()
+	w.wake()
+}
+
+// call calls the handler and turns a panic into an error.
+func call(ctx context.Context, h Handler, job *Job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: debug.Stack()}
+		}
+	}()
+	return h.Handle(ctx, job)
+}
+
+// outcome says what a handler's return means.
+func (w *Worker) outcome(ctx context.Context, err error) *result {
+	if err == nil {
+		return &result{outcome: events.OutcomeSucceeded}
+	}
+	if context.Cause(ctx) == errShutdown {
+		return interrupted(w, err)
+	}
+	outcome, failure, name := classify(ctx, err)
+	text := w.deps.Sanitizer.Error(err)
+	if p, ok := errors.AsType[*panicError](err); ok {
+		w.deps.Log.Error("handler panicked", "err", text, "stack", w.deps.Sanitizer.Clean(string(p.stack)))
+	}
+	return &result{outcome: outcome, failure: failure,
+		err: events.Error{Class: failure.Class, Type: name, Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
+}
+
+func interrupted(w *Worker, err error) *result {
+	text := w.deps.Sanitizer.Error(err)
+	return &result{outcome: events.OutcomeInterrupted, failure: retrytopics.Failure{Class: events.ClassTransient},
+		err: events.Error{Class: events.ClassTransient, Type: typeName(err), Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
+}
+
+// interrupt cuts the running handlers off: they get a moment to return, then
+// they count as interrupted whether they return or not.
+func (w *Worker) interrupt(moment time.Duration) {
+	w.cut(errShutdown)
+	done := make(chan struct{})
+	go func() { w.handlers.Wait(); close(done) }()
+	select {
+	case <-done:
+		return
+	case <-time.After(moment):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stuck := 0
+	for _, a := range w.l.attempts {
+		if !a.ended {
+			stuck++
+			r := interrupted(w, fmt.Errorf("the handler ignores its cancelled context: %w", errShutdown))
+			r.startedAt, r.finishedAt = a.entry.startedAt, w.clock.at(time.Now())
+			w.l.ended(a, r)
+		}
+	}
+	if stuck > 0 {
+		w.deps.Log.Warn("handlers ignore their cancelled context", "handlers", stuck)
+	}
+}

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/jobtrail/jobtrail/pkg/events"
+)
+
+// Bounds of the difference between the own clock and the log's.
+const (
+	skewWarn = time.Second
+	skewStop = 30 * time.Second
+	// skewEvery is how often the difference is measured while there is work.
+	skewEvery = 5 * time.Second
+	// skewKept is how many measurements count.
+	skewKept = 12
+)
+
+// clock gives log time: the own clock, corrected by what the brokers' append
+// times say. The correction is a lower bound, so log time is never ahead of the
+// brokers' clock and nothing starts early. Its methods may be called
+// concurrently.
+type clock struct {
+	mu       sync.Mutex
+	lows     []time.Duration // brokers' clock minus own, lower bounds, newest last
+	skew     time.Duration
+	measured time.Time
+	known    bool
+}
+
+func (c *clock) now() events.Time { return c.at(time.Now()) }
+
+func (c *clock) at(t time.Time) events.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return events.Time(t.Add(c.skew).UnixMilli())
+}
+
+// due reports whether it is time to measure.
+func (c *clock) due() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.known || time.Since(c.measured) > skewEvery
+}
+
+// state returns the difference and whether it was measured yet.
+func (c *clock) state() (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew, c.known
+}
+
+// take takes a measurement: a record that was in the log by the time answered
+// has the append time appended.
+func (c *clock) take(appended events.Time, answered time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lows = append(c.lows, appended.Time().Sub(answered))
+	if len(c.lows) > skewKept {
+		c.lows = c.lows[1:]
+	}
+	c.skew = c.lows[0]
+	for _, d := range c.lows {
+		c.skew = max(c.skew, d)
+	}
+	c.measured, c.known = time.Now(), true
+}
+
+// measureClock asks the brokers for the append time of the newest record of an
+// evidence partition, right after a tick wrote one.
+func (w *Worker) measureClock(ctx context.Context, partition int32) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	topic := w.topo.Evidence()
+	offsets, err := w.admin.ListMaxTimestampOffsets(ctx, topic)
+	answered := time.Now()
+	if err != nil {
+		w.deps.Log.Warn("measuring the clock", "err", w.deps.Sanitizer.Error(err))
+		return
+	}
+	var newest int64
+	offsets.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil && o.Partition == partition {
+			newest = o.Timestamp
+		}
+	})
+	if newest <= 0 {
+		return
+	}
+	w.clock.take(events.Time(newest), answered)
+	skew, _ := w.clock.state()
+	w.metrics.skew.Set(skew.Seconds())
+	hold := skew.Abs() > skewStop
+	switch {
+	case hold:
+		w.deps.Log.Error("the clock differs too much from the brokers' clock: no job is started", "skew", skew)
+	case skew.Abs() > skewWarn:
+		w.deps.Log.Warn("the clock differs from the brokers' clock", "skew", skew)
+	}
+	w.mu.Lock()
+	w.l.hold = hold
+	w.mu.Unlock()
+	w.wake()
+}

@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// fence takes over the transactional ids of the group, other than our own, that
+// hold an open transaction on evidence partition p: their workers are dead, or
+// stalled and about to learn that they lost the partition.
+func (w *Worker) fence(ctx context.Context, p int32) error {
+	topic := w.topo.Evidence()
+	var set kadm.TopicsSet
+	set.Add(topic, p)
+	described, err := w.admin.DescribeProducers(ctx, set)
+	if err != nil {
+		return fmt.Errorf("asking for the producers of %s/%d: %w", topic, p, err)
+	}
+	var open []int64
+	for _, t := range described {
+		for _, q := range t.Partitions {
+			for _, pr := range q.ActiveProducers {
+				if pr.CurrentTxnStartOffset >= 0 {
+					open = append(open, pr.ProducerID)
+				}
+			}
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	txns, err := w.admin.ListTransactions(ctx, open, nil)
+	if err != nil {
+		return fmt.Errorf("asking for the transactions of producers %v: %w", open, err)
+	}
+	for _, t := range txns {
+		if !strings.HasPrefix(t.TxnID, w.cfg.Group+"/") || t.TxnID == w.producers[0].id || t.TxnID == w.producers[1].id {
+			continue
+		}
+		if err := w.takeOver(ctx, t.TxnID); err != nil {
+			return err
+		}
+		w.metrics.fenced.Inc()
+		w.deps.Log.Warn("a hung transaction was fenced", "partition", p, "transactional_id", t.TxnID)
+	}
+	return nil
+}
+
+func (w *Worker) takeOver(ctx context.Context, id string) error {
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.deps.Kafka...), kgo.ClientID(w.l.worker), kgo.TransactionalID(id))...)
+	if err != nil {
+		return fmt.Errorf("making a client of transactional id %s: %w", id, err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("taking over transactional id %s: %w", id, err)
+	}
+	return nil
+}

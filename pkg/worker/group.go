@@ -1,0 +1,277 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The callbacks of the group run one at a time, in the client's goroutine.
+
+func (w *Worker) assigned(_ context.Context, cl *kgo.Client, parts map[string][]int32) {
+	if len(parts) == 0 {
+		return
+	}
+	w.mu.Lock()
+	member, _ := cl.GroupMetadata()
+	w.l.assign(member, parts)
+	w.mu.Unlock()
+	cl.ResumeFetchPartitions(parts) // pauses survive a reassignment
+	w.deps.Log.Info("partitions assigned", "partitions", count(parts))
+}
+
+// offsetsFetched notes the commits of lanes with their metadata, before
+// adjustOffsets is called for the same lanes.
+func (w *Worker) offsetsFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	names := make(map[[16]byte]string)
+	for name, id := range w.l.topicIDs {
+		names[id] = name
+	}
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			topic := t.Topic
+			if topic == "" {
+				topic = names[t.TopicID]
+			}
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 || p.Offset < 0 {
+					continue
+				}
+				text := ""
+				if p.Metadata != nil {
+					text = *p.Metadata
+				}
+				m, err := parseMetadata(text)
+				if err != nil {
+					err = fmt.Errorf("%s/%d: %w", topic, p.Partition, err)
+					w.fail(err)
+					return err
+				}
+				w.commits[laneKey{topic, p.Partition}] = m
+			}
+		}
+	}
+	return nil
+}
+
+// adjustOffsets says where reading begins: at the commit, and where there is
+// none, where the evidence says.
+func (w *Worker) adjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	starts := make(map[laneKey]int64)
+	restored := make(map[int32]map[string]int64)
+	for topic, ps := range offsets {
+		for p, o := range ps {
+			key := laneKey{topic, p}
+			at := o.EpochOffset().Offset
+			if _, ok := w.commits[key]; !ok {
+				if restored[p] == nil {
+					var err error
+					if restored[p], err = w.restore(ctx, p); err != nil {
+						return nil, err
+					}
+				}
+				at = restored[p][topic]
+				w.deps.Log.Warn("partition without a commit: its position comes from the evidence", "topic", topic, "partition", p, "offset", at)
+			}
+			starts[key] = at
+			ps[p] = kgo.NewOffset().At(at)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, at := range starts {
+		w.l.fetched(key.topic, key.partition, at, w.commits[key])
+		delete(w.commits, key)
+	}
+	for key := range starts {
+		w.form(key.partition)
+	}
+	return offsets, nil
+}
+
+// form starts the recovery of a partition number whose lanes are all ours. The
+// caller holds mu.
+func (w *Worker) form(p int32) {
+	if lanes, ok := w.l.complete(p); ok {
+		s := w.l.form(lanes)
+		w.recoveries.Add(1)
+		go w.recover(s)
+	}
+}
+
+// revoked drains the lanes, for as long as a drain may take, and lets them go.
+func (w *Worker) revoked(ctx context.Context, _ *kgo.Client, parts map[string][]int32) {
+	if len(parts) == 0 {
+		return
+	}
+	begun := time.Now()
+	for {
+		w.mu.Lock()
+		busy := w.l.drain(parts)
+		changed := w.progress
+		w.mu.Unlock()
+		w.wake()
+		if !busy || time.Since(begun) > drainTimeout {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(drainTimeout - time.Since(begun)):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	w.let(parts)
+	w.deps.Log.Info("partitions revoked", "partitions", count(parts), "drained_in", time.Since(begun))
+}
+
+// lost drops the lanes at once.
+func (w *Worker) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
+	if len(parts) == 0 {
+		return
+	}
+	w.let(parts)
+	w.metrics.lost.Add(float64(count(parts)))
+	w.deps.Log.Warn("partitions lost", "partitions", count(parts))
+}
+
+func (w *Worker) let(parts map[string][]int32) {
+	w.mu.Lock()
+	w.l.release(parts)
+	w.mu.Unlock()
+	w.wake()
+}
+
+func count(parts map[string][]int32) int {
+	n := 0
+	for _, ps := range parts {
+		n += len(ps)
+	}
+	return n
+}
+
+// fetch reads what the group gives to us and hands it to the ledger.
+func (w *Worker) fetch(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.reread(ctx)
+		fetches := w.consumer.PollRecords(ctx, pollRecords)
+		if fetches.IsClientClosed() {
+			return
+		}
+		fetches.EachError(func(topic string, p int32, err error) {
+			if ctx.Err() == nil {
+				w.deps.Log.Error("fetching", "topic", topic, "partition", p, "err", w.deps.Sanitizer.Error(err))
+			}
+		})
+		now := w.clock.now()
+		w.mu.Lock()
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			w.l.deliver(p.Topic, p.Partition, p.Records, now)
+		})
+		w.mu.Unlock()
+		w.flow()
+		w.consumer.AllowRebalance()
+		w.wake()
+	}
+}
+
+// pollRecords is how many records one poll takes.
+const pollRecords = 5000
+
+// flow stops and resumes fetching where the ledger says.
+func (w *Worker) flow() {
+	w.flowing.Lock()
+	defer w.flowing.Unlock()
+	w.mu.Lock()
+	pause, resume := w.l.flow()
+	w.mu.Unlock()
+	if pause != nil {
+		w.consumer.PauseFetchPartitions(pause)
+	}
+	if resume != nil {
+		w.consumer.ResumeFetchPartitions(resume)
+	}
+}
+
+// reread sets lanes that stayed while others of their partition number went
+// back to their commits. It runs between two polls, so that nothing that was
+// fetched before can follow.
+func (w *Worker) reread(ctx context.Context) {
+	w.mu.Lock()
+	var stale []laneKey
+	for key, n := range w.l.lanes {
+		if n.stale {
+			stale = append(stale, key)
+		}
+	}
+	w.mu.Unlock()
+	if len(stale) == 0 {
+		return
+	}
+	commits, err := w.committedOffsets(ctx, stale)
+	if err != nil {
+		w.deps.Log.Warn("reading commits", "err", w.deps.Sanitizer.Error(err))
+		return
+	}
+	set := make(map[string]map[int32]kgo.EpochOffset)
+	for key, c := range commits {
+		if set[key.topic] == nil {
+			set[key.topic] = make(map[int32]kgo.EpochOffset)
+		}
+		set[key.topic][key.partition] = kgo.EpochOffset{Epoch: -1, Offset: c.offset}
+	}
+	w.consumer.SetOffsets(set)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, c := range commits {
+		if n := w.l.lanes[key]; n != nil && n.stale {
+			w.l.fetched(key.topic, key.partition, c.offset, c.metadata)
+			w.form(key.partition)
+		}
+	}
+}
+
+type commit struct {
+	offset   int64
+	metadata commitMetadata
+}
+
+// committedOffsets returns the commits of lanes, once no transaction is pending
+// on any of them.
+func (w *Worker) committedOffsets(ctx context.Context, lanes []laneKey) (map[laneKey]commit, error) {
+	byTopic := make(map[string][]int32)
+	for _, key := range lanes {
+		byTopic[key.topic] = append(byTopic[key.topic], key.partition)
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = w.cfg.Group
+	for topic, ps := range byTopic {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, w.l.topicIDs[topic], ps
+		g.Topics = append(g.Topics, t)
+	}
+	req.Groups = append(req.Groups, g)
+	for {
+		resp, err := req.RequestWith(ctx, w.control)
+		if err != nil {
+			return nil, fmt.Errorf("fetching the group's commits: %w", err)
+		}
+		out, again, err := w.readCommits(resp)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			return out, nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}

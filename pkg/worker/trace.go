@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+)
+
+// traceSpace is the name space of the trace ids of jobs whose producer sent none.
+var traceSpace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://jobtrail.dev/trace"))
+
+// traceID returns the trace id of a traceparent header, or one that depends on
+// the publication alone, so that all attempts of a job share it.
+func traceID(traceparent string, p events.Publication) [16]byte {
+	var id [16]byte
+	if len(traceparent) >= 55 && traceparent[2] == '-' && traceparent[35] == '-' {
+		if _, err := hex.Decode(id[:], []byte(traceparent[3:35])); err == nil && id != [16]byte{} {
+			return id
+		}
+	}
+	return uuid.NewSHA1(traceSpace, []byte(p.TopicID.String()+p.String()))
+}
+
+// spans starts a span an attempt, below the producer's.
+type spans struct {
+	tracer trace.Tracer
+	w3c    propagation.TraceContext
+}
+
+// start returns the context for the handler and the attempt's span, and fills
+// the job's own trace context.
+func (s spans) start(ctx context.Context, e *entry, job *Job) (context.Context, trace.Span) {
+	carrier := propagation.MapCarrier{retrytopics.HeaderTraceParent: e.meta.TraceParent, retrytopics.HeaderTraceState: e.meta.TraceState}
+	ctx = s.w3c.Extract(ctx, carrier)
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		id := e.traceID
+		var parent trace.SpanID
+		copy(parent[:], id[8:])
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: parent, TraceFlags: trace.FlagsSampled, Remote: true}))
+	}
+	ctx, span := s.tracer.Start(ctx, "job "+job.Type, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("messaging.system", "kafka"),
+		attribute.String("messaging.operation.type", "process"),
+		attribute.String("messaging.destination.name", e.rec.Topic),
+		attribute.Int64("messaging.kafka.offset", e.rec.Offset),
+		attribute.String("jobtrail.job_id", job.ID),
+		attribute.String("jobtrail.operation_id", job.OperationID),
+		attribute.String("jobtrail.attempt_id", job.AttemptID.String()),
+		attribute.Int("jobtrail.attempt", job.Attempt)))
+	out := propagation.MapCarrier{}
+	s.w3c.Inject(ctx, out)
+	job.TraceParent, job.TraceState = out[retrytopics.HeaderTraceParent], out[retrytopics.HeaderTraceState]
+	return ctx, span
+}
+
+// end closes the attempt's span. Only sanitised text reaches it.
+func (s spans) end(span trace.Span, r *result) {
+	span.SetAttributes(attribute.String("jobtrail.outcome", r.outcome.String()))
+	if r.outcome != events.OutcomeSucceeded {
+		span.SetAttributes(attribute.String("error.type", r.err.Class.String()))
+		span.SetStatus(codes.Error, r.err.Message.String())
+	}
+	span.End()
+}
