@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -70,8 +73,20 @@ func makeTopic(t *testing.T, cl *kgo.Client, topic string, partitions int32, con
 	for k, v := range configs {
 		values[k] = &v
 	}
-	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), partitions, 1, values, topic); err != nil {
+	adm := kadm.NewClient(cl)
+	if _, err := adm.CreateTopic(t.Context(), partitions, 1, values, topic); err != nil {
 		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("the topic did not appear in time"))
+	defer cancel()
+	for {
+		ends, err := adm.ListEndOffsets(ctx, topic)
+		if err == nil && ends.Error() == nil && len(ends[topic]) == int(partitions) {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%v: %v, %v", context.Cause(ctx), err, ends.Error())
+		}
 	}
 }
 

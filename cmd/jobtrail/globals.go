@@ -48,7 +48,10 @@ func (g *Globals) Kafka(opts ...kgo.Opt) (*kgo.Client, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
-	cl, err := kgo.NewClient(append(append(reach, kgo.ClientID("jobtrail")), opts...)...)
+	// The default age of 5 s is for clients that live long: a verb asks for what
+	// it has just made, and ends with its timeout.
+	reach = append(reach, kgo.ClientID("jobtrail"), kgo.MetadataMinAge(100*time.Millisecond))
+	cl, err := kgo.NewClient(append(reach, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening a Kafka client: %w", err)
 	}

@@ -16,8 +16,7 @@ import (
 // so that a wrong address is said at once and not at the end of a timeout. The
 // caller closes it.
 func (g *Globals) reachKafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
-	// A verb may ask for what it has just made, which a cache would not know.
-	cl, err := g.Kafka(append([]kgo.Opt{kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
+	cl, err := g.Kafka(opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/pkg/jobs"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
 // An Enqueuer publishes jobs to topics that exist, as large as each topic takes
@@ -123,20 +125,34 @@ func jobBytes(ctx context.Context, open func(opts ...kgo.Opt) (*kgo.Client, erro
 		return 0, err
 	}
 	defer cl.Close()
-	found, err := fetchTopics(ctx, cl, []string{topic})
+	// A broker learns of a new topic a moment after the controller made it.
+	patience, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var found map[string]retrytopics.Found
+	err = until(patience, func() (bool, error) {
+		var err error
+		found, err = fetchTopics(ctx, cl, []string{topic})
+		if err != nil {
+			return !errors.Is(err, kerr.UnknownTopicOrPartition), err
+		}
+		if _, ok := found[topic]; !ok {
+			return false, fmt.Errorf("topic %s: %w", topic, kerr.UnknownTopicOrPartition)
+		}
+		return true, nil
+	})
+	if errors.Is(err, kerr.UnknownTopicOrPartition) && ctx.Err() == nil {
+		return 0, fmt.Errorf("topic %s does not exist; `jobtrail topics apply` makes it", topic)
+	}
 	if errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return 1048588, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	f, ok := found[topic]
-	if !ok {
-		return 0, fmt.Errorf("topic %s does not exist; `jobtrail topics apply` makes it", topic)
-	}
-	n, err := strconv.ParseInt(f.Configs["max.message.bytes"], 10, 32)
+	setting := found[topic].Configs["max.message.bytes"]
+	n, err := strconv.ParseInt(setting, 10, 32)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("reading max.message.bytes of topic %s: got %q", topic, f.Configs["max.message.bytes"])
+		return 0, fmt.Errorf("reading max.message.bytes of topic %s: got %q", topic, setting)
 	}
 	return int32(n), nil
 }
