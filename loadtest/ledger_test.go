@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -242,4 +241,52 @@ func TestEveryKindOfJob(t *testing.T) {
 	}
 }
 
-var _ = strings.TrimSpace
+// TestWorkersComeAndGo has workers join and leave while jobs of all kinds run.
+func TestWorkersComeAndGo(t *testing.T) {
+	g := newGroup(t, 4)
+	handler := worker.HandlerFunc(func(ctx context.Context, j *worker.Job) error {
+		g.effect(j)
+		select {
+		case <-time.After(time.Duration(20+int(j.AttemptID[3])) * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if j.AttemptID[5] < 40 {
+			return errors.New("by chance")
+		}
+		return nil
+	})
+	cfg := worker.Config{Concurrency: 100, Types: []worker.Type{{Name: "work", Handler: handler, Policy: policy(func(p *retrytopics.Policy) { p.MaxAttempts = 4 })}}}
+	const n = 1200
+	stops := []func(){g.run(cfg)}
+	for i := range n {
+		g.publish(jobs.Job{ID: fmt.Sprintf("job-%d", i), Type: "work", Value: []byte("x")})
+		switch {
+		case i%600 == 300:
+			stops = append(stops, g.run(cfg))
+		case i%600 == 599:
+			stops[0]()
+			stops = stops[1:]
+		}
+	}
+	if len(stops) == 0 {
+		stops = append(stops, g.run(cfg))
+	}
+	g.until(90*time.Second, "end of all jobs", terminals(n))
+	for _, stop := range stops {
+		stop()
+	}
+	story := g.check()
+	abandoned := 0
+	for _, r := range story.Runs {
+		for _, e := range r.Ended {
+			if e.Event.Type() == events.TypeAttemptAbandoned {
+				abandoned++
+			}
+		}
+	}
+	t.Logf("%d runs, %d attempts, %d abandoned", len(story.Runs), len(story.Attempts), abandoned)
+	if abandoned > 0 {
+		t.Errorf("%d attempts were abandoned although every worker drained", abandoned)
+	}
+}
