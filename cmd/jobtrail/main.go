@@ -33,6 +33,9 @@ type cli struct {
 
 	Topics  topicsCmd  `cmd:"" help:"Plan and make the topics of a worker group."`
 	Enqueue enqueueCmd `cmd:"" help:"Publish a job, or many."`
+	Queue   queueCmd   `cmd:"" help:"See what waits."`
+	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
+	Parked  parkedCmd  `cmd:"" help:"See jobs that wait for a decision."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 
