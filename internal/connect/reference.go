@@ -29,7 +29,8 @@ func Reference(config any) []Variable {
 }
 
 func appendVariables(vars []Variable, t reflect.Type) []Variable {
-	for sf := range t.Fields() {
+	for i := range t.NumField() {
+		sf := t.Field(i)
 		name, isVar := variableName(sf)
 		switch {
 		case isVar:
