@@ -3,6 +3,7 @@ package worker
 import (
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -132,7 +133,8 @@ func (l *ledger) collect(now events.Time) *batch {
 		l.add(b, unit{e: e, from: fromReady}, (*writer).start)
 	}
 
-	for _, s := range l.shards {
+	for _, p := range slices.Sorted(maps.Keys(l.shards)) {
+		s := l.shards[p]
 		if s.phase != shardReady && s.phase != shardDraining {
 			continue
 		}

@@ -1,0 +1,542 @@
+package worker
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/jobtrail/jobtrail/loadtest"
+	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
+)
+
+var (
+	simRuns = flag.Int("sim.n", 60, "histories to simulate")
+	simSeed = flag.Uint64("sim.seed", 0, "simulate this one history, and print it")
+)
+
+// sim is a world under a seed: a log, a clock, a group, and workers that are
+// nothing but ledgers. Transactions are atomic; what can go wrong around them
+// goes wrong by chance: crashes, rebalances, stalls, lost answers, duplicates.
+type sim struct {
+	t    *testing.T
+	r    *rand.Rand
+	now  events.Time
+	topo retrytopics.Topology
+	ids  map[string]uuid.UUID
+	cfg  Config
+	log  map[laneKey][]*kgo.Record // records of every topic; nil stands for a marker
+	seen map[laneKey]commit
+	// owner is the member that the brokers give a partition number to.
+	owner      map[int32]int
+	generation int32
+	workers    []*simWorker
+	born       int
+	effects    []loadtest.Effect
+	faults     int
+	said       bool
+	quiet      bool
+}
+
+type simWorker struct {
+	id       int
+	l        *ledger
+	member   string
+	knows    int32 // the generation it knows
+	stalled  events.Time
+	running  []*simAttempt
+	expelled bool // the group took it for dead, and it has not learned that
+	has      map[int32]bool
+	draining map[int32]events.Time
+	fed      map[laneKey]int64
+}
+
+type simAttempt struct {
+	a    *attempt
+	ends events.Time
+}
+
+func (s *sim) say(format string, args ...any) {
+	if s.said {
+		s.t.Logf("%d "+format, append([]any{s.now - simEpoch}, args...)...)
+	}
+}
+
+const (
+	simEpoch   = 1_800_000_000_000
+	simSession = 3000
+	simShards  = 2
+)
+
+func newSim(t *testing.T, seed uint64, said bool) *sim {
+	tiers := retrytopics.Tiers{0, time.Second, 4 * time.Second}
+	s := &sim{t: t, r: rand.New(rand.NewPCG(seed, 7)), now: simEpoch, said: said,
+		topo: retrytopics.Topology{Group: "g", Jobs: []string{"j", "k"}, Tiers: tiers}, ids: make(map[string]uuid.UUID),
+		log: make(map[laneKey][]*kgo.Record), seen: make(map[laneKey]commit), owner: make(map[int32]int)}
+	for i, topic := range append(s.topo.Lanes(), s.topo.Evidence(), s.topo.DLQ(), s.topo.Parked()) {
+		s.ids[topic] = uuid.UUID{15: byte(i + 1)}
+	}
+	p := retrytopics.DefaultPolicy()
+	p.MaxAttempts = 3
+	park := p
+	park.Idempotent = false
+	again := p
+	again.OnDuplicate = retrytopics.RunDuplicates
+	cfg, err := Config{Group: "g", Topics: s.topo.Jobs, Tiers: tiers, Concurrency: 1 + s.r.IntN(8), CodeVersion: "sim", Types: []Type{
+		{Name: "j", Policy: p, Handler: HandlerFunc(nil), Concurrency: s.r.IntN(4)}, {Name: "park", Policy: park, Handler: HandlerFunc(nil)},
+		{Name: "again", Policy: again, Handler: HandlerFunc(nil)}}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cfg = cfg
+	return s
+}
+
+func (s *sim) chance(p float64) bool { return !s.quiet && s.r.Float64() < p }
+
+// publish appends a job record.
+func (s *sim) publish(n int) {
+	types := []string{"j", "j", "j", "park", "again", "nobody"}
+	rec := &kgo.Record{Topic: s.topo.Jobs[s.r.IntN(2)], Partition: int32(s.r.IntN(simShards)), Value: []byte(fmt.Sprint("payload ", n))}
+	id := fmt.Sprint("job-", n)
+	if s.chance(0.1) {
+		id = fmt.Sprint("job-", s.r.IntN(n+1)) // a duplicate, perhaps in another partition
+	}
+	add := func(k, v string) { rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)}) }
+	add(retrytopics.HeaderJobID, id)
+	add(retrytopics.HeaderJobType, types[s.r.IntN(len(types))])
+	if s.chance(0.1) {
+		add(retrytopics.HeaderNotBefore, string(retrytopics.FormatTime(s.now+events.Time(s.r.IntN(9000)))))
+	}
+	if s.chance(0.05) {
+		add(retrytopics.HeaderDeadline, string(retrytopics.FormatTime(s.now+events.Time(s.r.IntN(5000)))))
+	}
+	if s.chance(0.03) {
+		add(retrytopics.HeaderOperationID, "br\x01ken")
+	}
+	s.append(rec)
+}
+
+func (s *sim) append(rec *kgo.Record) {
+	key := laneKey{rec.Topic, rec.Partition}
+	rec.Offset, rec.Timestamp = int64(len(s.log[key])), s.now.Time()
+	s.log[key] = append(s.log[key], rec)
+}
+
+func (s *sim) worker() *simWorker {
+	s.born++
+	w := &simWorker{id: s.born, member: fmt.Sprint("m", s.born), has: make(map[int32]bool), draining: make(map[int32]events.Time), fed: make(map[laneKey]int64)}
+	w.l = newLedger(s.cfg, s.topo, fmt.Sprint("host/", s.born), sanitize.New(sanitize.Config{}))
+	w.l.topicIDs, w.l.maxBytes = s.ids, map[string]int{}
+	s.workers = append(s.workers, w)
+	s.say("worker %d starts", w.id)
+	return w
+}
+
+// rebalance spreads the partition numbers over the workers that the brokers
+// believe in. Owners that live drain first, by chance.
+func (s *sim) rebalance() {
+	var live []*simWorker
+	for _, w := range s.workers {
+		if w.stalled <= s.now {
+			live = append(live, w)
+		} else {
+			w.expelled = true
+		}
+	}
+	s.generation++
+	for p := range int32(simShards) {
+		if len(live) == 0 {
+			s.owner[p] = 0
+			continue
+		}
+		s.owner[p] = live[s.r.IntN(len(live))].id
+	}
+	s.say("generation %d: %v", s.generation, s.owner)
+}
+
+func (s *sim) parts(p int32) map[string][]int32 {
+	m := make(map[string][]int32)
+	for _, topic := range s.topo.Lanes() {
+		m[topic] = []int32{p}
+	}
+	return m
+}
+
+// meet lets a worker learn what the brokers decided.
+func (s *sim) meet(w *simWorker) {
+	w.knows = s.generation
+	if w.expelled {
+		w.expelled = false
+		w.member += "'"
+		for p := range int32(simShards) {
+			if w.has[p] {
+				s.say("worker %d learns that it lost %d", w.id, p)
+				w.l.release(s.parts(p))
+				delete(w.has, p)
+			}
+		}
+	}
+	for p := range int32(simShards) {
+		mine := s.owner[p] == w.id
+		switch {
+		case w.has[p] && !mine:
+			s.say("worker %d loses %d", w.id, p)
+			w.l.release(s.parts(p))
+			delete(w.has, p)
+		case !w.has[p] && mine && !s.held(p, w):
+			s.say("worker %d gets %d", w.id, p)
+			w.has[p] = true
+			w.l.assign(w.member, s.parts(p))
+			for _, topic := range s.topo.Lanes() {
+				key := laneKey{topic, p}
+				c := s.seen[key]
+				w.l.fetched(topic, p, c.offset, c.metadata)
+				w.fed[key] = c.offset
+			}
+			lanes, ok := w.l.complete(p)
+			if !ok {
+				s.t.Fatalf("partition %d is not complete", p)
+			}
+			shard := w.l.form(lanes)
+			w.l.recover(shard, s.replay(p, lanes[0].metadata), nil, s.now)
+		}
+	}
+}
+
+// held reports whether another live worker still holds the partition: the
+// brokers give it away only after that one has let go or is taken for dead.
+func (s *sim) held(p int32, but *simWorker) bool {
+	for _, w := range s.workers {
+		if w != but && w.has[p] && w.stalled <= s.now && !w.expelled {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sim) replay(p int32, m commitMetadata) *recovered {
+	records := s.log[laneKey{s.topo.Evidence(), p}]
+	f := newFold(newWindow(s.cfg.DedupWindow, s.cfg.DedupMax), m.replayFrom)
+	loaded := false
+	for _, rec := range records[min(m.replayFrom, int64(len(records))):] {
+		e, err := events.Decode(rec.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		f.apply(e, rec.Offset, events.TimeOf(rec.Timestamp))
+		if len(f.pages) > 0 {
+			if !loaded {
+				for _, at := range f.pages {
+					page, err := events.Decode(records[at].Value)
+					if err != nil {
+						s.t.Fatal(err)
+					}
+					f.window.load(page.Body.(*events.DedupPage), at)
+				}
+				loaded = true
+			} else {
+				f.window.pages = slices.Clone(f.pages)
+			}
+			f.pages = nil
+		}
+	}
+	f.end = int64(len(records))
+	f.window.settle(s.now)
+	return &f.recovered
+}
+
+// feed gives a worker some of what it may read.
+func (s *sim) feed(w *simWorker) {
+	for _, key := range slices.SortedFunc(maps.Keys(w.l.lanes), func(a, b laneKey) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	}) {
+		n := w.l.lanes[key]
+		records := s.log[key]
+		from := w.fed[key]
+		if n.lost || !n.fetched || from >= int64(len(records)) {
+			continue
+		}
+		to := min(int64(len(records)), from+int64(1+s.r.IntN(20)))
+		w.l.deliver(key.topic, key.partition, records[from:to], s.now)
+		w.fed[key] = to
+	}
+}
+
+// tick runs one transaction of a worker, with what may go wrong.
+func (s *sim) tick(w *simWorker) (crashed bool) {
+	w.l.generation = uint32(w.knows)
+	b := w.l.collect(s.now)
+	if b.empty() && len(b.units) == 0 {
+		return false
+	}
+	if b.empty() {
+		b.shards, b.positions = nil, nil
+		s.launch(w, w.l.committed(b, true))
+		return false
+	}
+	var checkpoints []checkpointWrite
+	for _, sh := range b.checkpoints {
+		checkpoints = append(checkpoints, w.l.checkpoint(sh))
+	}
+	fenced := false
+	for _, c := range b.positions {
+		if w.expelled || s.owner[c.lane.partition] != w.id && w.knows != s.generation {
+			fenced = true
+		}
+	}
+	if fenced || s.chance(0.05) {
+		s.faults++
+		s.say("worker %d: tick aborted (fenced %v)", w.id, fenced)
+		w.l.aborted(b)
+		return false
+	}
+	id := fmt.Sprint(w.id, "-", s.r.Uint64())
+	for i := range checkpoints {
+		c := &checkpoints[i]
+		write := func(body events.Body) int64 {
+			e := c.about
+			e.Body = body
+			rec := &kgo.Record{Topic: s.topo.Evidence(), Partition: c.shard.partition, Value: events.Append(nil, &e)}
+			s.append(rec)
+			return rec.Offset
+		}
+		for _, page := range c.pages {
+			c.pageOffsets = append(c.pageOffsets, write(page))
+		}
+		c.parts[0].DedupPages = append(append([]int64(nil), c.known...), c.pageOffsets...)
+		for k, part := range c.parts {
+			at := write(part)
+			if k == 0 {
+				c.offset = at
+			}
+			c.end = at + 1
+		}
+	}
+	for _, rec := range b.records {
+		s.append(rec)
+	}
+	for _, c := range b.positions {
+		from := c.lane.shard.replayFrom
+		for _, x := range checkpoints {
+			if x.shard == c.lane.shard {
+				from = x.offset
+			}
+		}
+		if before := s.seen[c.lane.laneKey]; c.offset < before.offset {
+			s.t.Errorf("the position of %v goes back from %d to %d", c.lane.laneKey, before.offset, c.offset)
+		}
+		s.seen[c.lane.laneKey] = commit{c.offset, commitMetadata{ok: true, replayFrom: from, tickID: id}}
+	}
+	if s.chance(0.01) {
+		s.faults++
+		s.say("worker %d crashes after its tick", w.id)
+		return true
+	}
+	for _, c := range checkpoints {
+		c.shard.replayFrom, c.shard.checkpoint = c.offset, false
+		c.shard.logEnd = max(c.shard.logEnd, c.end)
+		c.shard.window.listedNow(c.pages, c.pageOffsets, c.rewrite)
+	}
+	leased := true
+	if s.chance(0.02) {
+		s.faults++
+		leased = false
+	}
+	s.launch(w, w.l.committed(b, leased))
+	return false
+}
+
+func (s *sim) launch(w *simWorker, start []*attempt) {
+	for _, a := range start {
+		s.effects = append(s.effects, loadtest.Effect{JobID: a.entry.meta.JobID, AttemptID: a.id, At: s.now})
+		w.running = append(w.running, &simAttempt{a, s.now + events.Time(1+s.r.IntN(2500))})
+	}
+}
+
+// end lets handlers return whose time has come.
+func (s *sim) end(w *simWorker) {
+	w.running = slices.DeleteFunc(w.running, func(x *simAttempt) bool {
+		if x.ends > s.now {
+			return false
+		}
+		r := &result{outcome: events.OutcomeSucceeded, startedAt: s.now, finishedAt: s.now}
+		switch k := s.r.IntN(10); {
+		case k < 2:
+			r.outcome, r.err.Class, r.failure.Class = events.OutcomeFailed, events.ClassTransient, events.ClassTransient
+		case k == 2:
+			r.outcome, r.err.Class, r.failure.Class = events.OutcomeFailed, events.ClassPermanent, events.ClassPermanent
+		case k == 3:
+			r.outcome, r.err.Class, r.failure.Class = events.OutcomeInterrupted, events.ClassTransient, events.ClassTransient
+		}
+		w.l.ended(x.a, r)
+		return true
+	})
+}
+
+func (s *sim) crash(w *simWorker) {
+	s.workers = slices.DeleteFunc(s.workers, func(x *simWorker) bool { return x == w })
+}
+
+// run plays a history to its end and returns what is wrong with it.
+func (s *sim) run() []string {
+	for range 1 + s.r.IntN(3) {
+		s.worker()
+	}
+	s.rebalance()
+	const busy = 30_000
+	n := 0
+	for step := 0; ; step++ {
+		s.quiet = s.now-simEpoch > busy
+		if !s.quiet && s.r.IntN(3) == 0 {
+			s.publish(n)
+			n++
+		}
+		if s.chance(0.01) || len(s.workers) == 0 {
+			s.worker()
+			s.rebalance()
+		}
+		if s.chance(0.006) && len(s.workers) > 0 {
+			s.faults++
+			w := s.workers[s.r.IntN(len(s.workers))]
+			s.say("worker %d is killed", w.id)
+			s.crash(w)
+			s.rebalance()
+		}
+		if s.chance(0.006) && len(s.workers) > 0 {
+			s.faults++
+			w := s.workers[s.r.IntN(len(s.workers))]
+			w.stalled = s.now + events.Time(simSession+s.r.IntN(4000))
+			s.say("worker %d stalls until %d", w.id, w.stalled-simEpoch)
+			s.rebalance()
+		}
+		if s.orphaned() && (s.quiet || s.chance(0.02)) {
+			s.rebalance()
+		}
+		for _, w := range slices.Clone(s.workers) {
+			if w.stalled > s.now {
+				continue
+			}
+			if w.stalled != 0 && s.chance(0.5) {
+				s.end(w) // handlers return before the worker learns of its loss
+				if s.tick(w) {
+					s.crash(w)
+					s.rebalance()
+					continue
+				}
+			}
+			w.stalled = 0
+			s.meet(w)
+			s.feed(w)
+			s.end(w)
+			if s.r.IntN(2) == 0 && s.tick(w) {
+				s.crash(w)
+				s.rebalance()
+			}
+		}
+		if s.quiet && step%50 == 0 && s.settled() {
+			break
+		}
+		if s.now-simEpoch > 600_000 {
+			return append(s.check(), "I9: the history does not come to rest")
+		}
+		s.now += events.Time(10 + s.r.IntN(60))
+	}
+	return s.check()
+}
+
+// orphaned reports whether a partition number has no owner that lives.
+func (s *sim) orphaned() bool {
+	for _, id := range s.owner {
+		if !slices.ContainsFunc(s.workers, func(w *simWorker) bool { return w.id == id && w.stalled <= s.now }) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled reports whether nothing is under way any more.
+func (s *sim) settled() bool {
+	for _, topic := range s.topo.Lanes() {
+		for p := range int32(simShards) {
+			key := laneKey{topic, p}
+			if s.seen[key].offset < int64(len(s.log[key])) {
+				return false
+			}
+		}
+	}
+	for _, w := range s.workers {
+		if len(w.running) > 0 || len(w.l.results) > 0 || len(w.l.unstarted) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sim) check() []string {
+	d := &loadtest.Dump{Topology: s.topo, TopicIDs: s.ids, Records: make(map[string][]*kgo.Record), Commits: make(map[string]map[int32]int64)}
+	for key, records := range s.log {
+		for _, rec := range records {
+			if key.topic != s.topo.Evidence() {
+				d.Records[key.topic] = append(d.Records[key.topic], rec)
+				continue
+			}
+			e, err := events.Decode(rec.Value)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if s.said {
+				s.t.Logf("%d/%d at %d: %s v%d %s run %d by %s from %v: %+v", rec.Partition, rec.Offset, events.TimeOf(rec.Timestamp)-simEpoch, e.JobID, e.Version, e.State, e.Run, e.Worker, e.Source, e.Body)
+			}
+			d.Evidence = append(d.Evidence, loadtest.Record{Partition: rec.Partition, Offset: rec.Offset, At: events.TimeOf(rec.Timestamp), Event: e})
+		}
+	}
+	for key, c := range s.seen {
+		if d.Commits[key.topic] == nil {
+			d.Commits[key.topic] = make(map[int32]int64)
+		}
+		d.Commits[key.topic][key.partition] = c.offset
+	}
+	violations, _ := loadtest.Check(d, s.effects)
+	return violations
+}
+
+// TestSimulation plays histories under consecutive seeds.
+func TestSimulation(t *testing.T) {
+	if *simSeed != 0 {
+		s := newSim(t, *simSeed, true)
+		for _, v := range s.run() {
+			t.Error(v)
+		}
+		return
+	}
+	begun := time.Now()
+	faults, attempts := 0, 0
+	for seed := uint64(1); seed <= uint64(*simRuns); seed++ {
+		s := newSim(t, seed, false)
+		if v := s.run(); len(v) > 0 {
+			t.Errorf("seed %d: %d violations, the first: %s (see it with -sim.seed=%d)", seed, len(v), v[0], seed)
+			if len(v) > 1 {
+				t.Log(v[1])
+			}
+		}
+		if t.Failed() && seed > 50 {
+			t.FailNow()
+		}
+		faults += s.faults
+		attempts += len(s.effects)
+	}
+	if faults == 0 || attempts == 0 {
+		t.Error("nothing happened")
+	}
+	t.Logf("%d histories with %d attempts and %d faults in %v", *simRuns, attempts, faults, time.Since(begun).Round(time.Millisecond))
+}
