@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -32,6 +33,9 @@ type cli struct {
 
 	Topics  topicsCmd  `cmd:"" help:"Plan and make the topics of a worker group."`
 	Enqueue enqueueCmd `cmd:"" help:"Publish a job, or many."`
+	Queue   queueCmd   `cmd:"" help:"See what waits."`
+	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
+	Parked  parkedCmd  `cmd:"" help:"See jobs that wait for a decision."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 
@@ -125,7 +129,7 @@ func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
 	if node == nil {
 		return nil
 	}
-	verb, ok := node.Target.Addr().Interface().(environmentUser)
+	verb, ok := reflect.TypeAssert[environmentUser](node.Target.Addr())
 	if !ok {
 		return nil
 	}

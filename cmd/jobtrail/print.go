@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -96,7 +98,7 @@ func printJSON(w io.Writer, v any) error {
 	return err
 }
 
-// A table is rows of text under a header, aligned for people. A column of
+// A table is rows of text, under a header as a rule, aligned for people. A column of
 // numbers is aligned to the right.
 type table struct{ rows [][]string }
 
@@ -115,13 +117,16 @@ func (t *table) add(cells ...string) {
 }
 
 func (t *table) print(w io.Writer) error {
+	if len(t.rows) == 0 {
+		return nil
+	}
 	columns := len(t.rows[0])
 	widths, right := make([]int, columns), make([]bool, columns)
 	for c := range columns {
 		right[c] = len(t.rows) > 1
 		for r, row := range t.rows {
 			widths[c] = max(widths[c], utf8.RuneCountInString(row[c]))
-			if r > 0 && row[c] != "-" && strings.Trim(row[c], "0123456789") != "" {
+			if r > 0 && row[c] != "-" && strings.Trim(row[c], "0123456789≤") != "" {
 				right[c] = false
 			}
 		}
@@ -145,3 +150,5 @@ func (t *table) print(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,9 +10,9 @@ import (
 
 type upCmd struct {
 	Data               string `required:"" placeholder:"DIR" help:"Folder for the servers' data, made if need be."`
-	KafkaPort          int    `placeholder:"N" default:"9092" help:"Port of the Kafka broker (${default})."`
-	ClickhousePort     int    `name:"clickhouse-port" placeholder:"N" default:"9000" help:"Port of ClickHouse's native protocol (${default})."`
-	ClickhouseHTTPPort int    `name:"clickhouse-http-port" placeholder:"N" default:"8123" help:"Port of ClickHouse's HTTP interface (${default})."`
+	KafkaPort          int    `placeholder:"N" default:"9092" help:"Port of the Kafka broker (${default}; 0: a free one)."`
+	ClickhousePort     int    `name:"clickhouse-port" placeholder:"N" default:"9000" help:"Port of ClickHouse's native protocol (${default}; 0: a free one)."`
+	ClickhouseHTTPPort int    `name:"clickhouse-http-port" placeholder:"N" default:"8123" help:"Port of ClickHouse's HTTP interface (${default}; 0: a free one)."`
 }
 
 // upEnvironment is what up and down read from the environment.
@@ -32,7 +32,7 @@ func (upCmd) Environment() any { return upEnvironment{} }
 // Run starts what does not run yet.
 func (c upCmd) Run(ctx context.Context, g *Globals) error {
 	for _, port := range []int{c.KafkaPort, c.ClickhousePort, c.ClickhouseHTTPPort} {
-		if port < 1 || port > 65535 {
+		if port < 0 || port > 65535 {
 			return usageError(fmt.Errorf("%d is not a port", port))
 		}
 	}

@@ -95,7 +95,7 @@ func TestSecretsPrintRedacted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("starting", "kafka", k, "password", k.SASLPassword)
 	for name, shown := range map[string]string{
 		"%v": fmt.Sprintf("%v", k), "%+v": fmt.Sprintf("%+v", k), "%#v": fmt.Sprintf("%#v", k),
-		"%s": fmt.Sprintf("%s", k.SASLPassword), "%q": fmt.Sprintf("%q", k.SASLPassword), "%x": fmt.Sprintf("%x", k.SASLPassword),
+		"Sprint": fmt.Sprint(k.SASLPassword), "%q": fmt.Sprintf("%q", k.SASLPassword), "%x": fmt.Sprintf("%x", k.SASLPassword),
 		"json": string(asJSON), "slog": logged.String(),
 	} {
 		if strings.Contains(shown, plain) || strings.Contains(shown, fmt.Sprintf("%x", plain)) {

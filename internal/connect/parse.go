@@ -53,7 +53,7 @@ func fill(v reflect.Value, vars map[string]string, problems *[]error) {
 	if len(*problems) > before {
 		return
 	}
-	if val, ok := v.Addr().Interface().(Validator); ok {
+	if val, ok := reflect.TypeAssert[Validator](v.Addr()); ok {
 		if err := val.Validate(); err != nil {
 			*problems = append(*problems, err)
 		}

@@ -29,8 +29,7 @@ func Reference(config any) []Variable {
 }
 
 func appendVariables(vars []Variable, t reflect.Type) []Variable {
-	for i := range t.NumField() {
-		sf := t.Field(i)
+	for sf := range t.Fields() {
 		name, isVar := variableName(sf)
 		switch {
 		case isVar:

@@ -43,7 +43,11 @@ const serverConfig = `<!-- Written by jobtrail at every start. -->
 const usersConfig = `<!-- Written by jobtrail at every start. -->
 <clickhouse>
   <profiles>
-    <default/>
+    <default>
+      <!-- Seconds after which an idle connection notices that the server
+           stops; a stop waits for it, 5 s at most. -->
+      <poll_interval>1</poll_interval>
+    </default>
   </profiles>
   <quotas>
     <default/>
@@ -115,7 +119,7 @@ func (c clickHouse) command(_ context.Context, dir string, p ports) (*exec.Cmd, 
 	cmd := exec.Command("/proc/self/exe", c.library, filepath.Join(conf, "config.xml"), filepath.Join(conf, "boot.sql"))
 	cmd.Args[0] = childName
 	// A child built with the race detector would wait a second at its end.
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Environ(), "GORACE=atexit_sleep_ms=0")
 	return cmd, nil
 }
 

@@ -40,7 +40,7 @@ func runClickHouse(library, config, boot string) error {
 	signal.Notify(terminated, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-terminated
-		unix.Close(pipe[1])
+		_ = unix.Close(pipe[1])
 	}()
 
 	args := []string{"clickhouse", "--config-file", config, "--queries-file", boot}

@@ -38,6 +38,11 @@ min.insync.replicas=1
 message.max.bytes=16777216
 replica.fetch.max.bytes=16777216
 
+# After a kill -9 the controller, in the same process, waits this long before it
+# lets the broker register again (9 s by default).
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=500
+
 # One node: internal topics have one replica, and few partitions load fast.
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4

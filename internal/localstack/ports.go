@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Default ports of Up, which are those of the servers themselves and of
+// Default ports for people, which are those of the servers themselves and of
 // docker-compose.yml.
 const (
 	DefaultKafkaPort          = 9092
@@ -20,6 +20,11 @@ const (
 type ports struct {
 	Port   int `json:"port"`
 	Second int `json:"second_port"`
+}
+
+// fits reports whether used is what p asks for.
+func (p ports) fits(used ports) bool {
+	return (p.Port == 0 || p.Port == used.Port) && (p.Second == 0 || p.Second == used.Second)
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -38,9 +39,7 @@ func identify(pid int) (identity, error) {
 	if err != nil {
 		return identity{}, errGone
 	}
-	// The second field is the name in parentheses and may hold anything.
-	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
-	fields := strings.Fields(rest) // from the third field on
+	fields := statFields(stat)
 	if len(fields) < 20 {
 		return identity{}, fmt.Errorf("reading /proc/%d/stat: %d fields", pid, len(fields))
 	}
@@ -73,7 +72,7 @@ func adopt(id identity) (*process, error) {
 	// The pidfd is open: from here the pid cannot be given to another one
 	// without us noticing.
 	if now, err := identify(id.PID); err != nil || now != id {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, errGone
 	}
 	p := &process{id: id, fd: fd, done: make(chan struct{})}
@@ -96,7 +95,7 @@ func (p *process) watch(child *exec.Cmd) {
 	close(p.done)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	unix.Close(p.fd)
+	_ = unix.Close(p.fd)
 	p.fd = -1
 }
 
@@ -122,7 +121,55 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
-func (p *process) pause() error  { return p.signal(unix.SIGSTOP) }
+// pause stops all threads of the process: the signal alone returns before they
+// have stopped.
+func (p *process) pause() error {
+	if err := p.signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(5 * time.Second)
+	for {
+		stopped, err := allStopped(p.id.PID)
+		if stopped || err != nil {
+			return err
+		}
+		select {
+		case <-p.done:
+			return errGone
+		case <-late:
+			return errors.New("it did not stop within 5 s")
+		case <-tick.C:
+		}
+	}
+}
+
+// allStopped reports whether every thread of the process is stopped by a
+// signal.
+func allStopped(pid int) (bool, error) {
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(names) == 0 {
+		return false, errGone
+	}
+	for _, name := range names {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if fields := statFields(stat); len(fields) > 0 && fields[0] != "T" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// statFields are the fields of a stat file of /proc from the third on. The
+// second is the name in parentheses and may hold anything.
+func statFields(stat []byte) []string {
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+}
+
 func (p *process) resume() error { return p.signal(unix.SIGCONT) }
 
 // kill ends the process at once and waits for its end.
@@ -232,10 +279,10 @@ func lockFile(ctx context.Context, name string, waiting func()) (unlock func(), 
 	for first := true; ; first = false {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { f.Close() }, nil
+			return func() { _ = f.Close() }, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("locking %s: %w", name, err)
 		}
 		if first {
@@ -243,7 +290,7 @@ func lockFile(ctx context.Context, name string, waiting func()) (unlock func(), 
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
+			_ = f.Close()
 			return nil, context.Cause(ctx)
 		case <-tick.C:
 		}

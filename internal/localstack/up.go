@@ -16,18 +16,10 @@ type Addresses struct {
 }
 
 // Up starts the stack in cfg.Dir and leaves it running when this process ends;
-// Down stops it. Ports that are 0 become the defaults. What already runs in
-// the folder is kept, if it answers on the wanted ports; a server that cannot
-// be started takes those that were started with it down again.
+// Down stops it. What already runs in the folder is kept, if it answers on the
+// wanted ports; a server that cannot be started takes those that were started
+// with it down again.
 func Up(ctx context.Context, cfg Config) (Addresses, error) {
-	for _, p := range []struct {
-		port *int
-		def  int
-	}{{&cfg.KafkaPort, DefaultKafkaPort}, {&cfg.ClickHousePort, DefaultClickHousePort}, {&cfg.ClickHouseHTTPPort, DefaultClickHouseHTTPPort}} {
-		if *p.port == 0 {
-			*p.port = p.def
-		}
-	}
 	st, unlock, err := open(ctx, cfg, true)
 	if err != nil {
 		return Addresses{}, err
@@ -62,7 +54,7 @@ func (s *Server) keep(ctx context.Context, wanted ports) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := s.launcher.name()
-	if s.ports.Port != wanted.Port || (wanted.Second != 0 && s.ports.Second != wanted.Second) {
+	if !wanted.fits(s.ports) {
 		return fmt.Errorf("%s runs in %s on port %d (and %d), not on %d: stop it first", name, s.dir, s.ports.Port, s.ports.Second, wanted.Port)
 	}
 	if err := s.waitReady(ctx, s.proc, s.ports); err != nil {

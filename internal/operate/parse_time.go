@@ -31,6 +31,18 @@ func ParseWhen(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
+// ParseSince parses a point in the past: RFC 3339, milliseconds since the Unix
+// epoch, or how long ago, such as 24h.
+func ParseSince(s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 && !strings.HasPrefix(s, "+") {
+		return now.Add(-d), nil
+	}
+	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") {
+		return time.Time{}, errors.New("want RFC 3339 (2026-01-31T15:04:05Z), milliseconds since 1970, or how long ago (24h)")
+	}
+	return ParseWhen(s, now)
+}
+
 // parseTime is ParseWhen for times of the brokers' clock.
 func parseTime(s string) (events.Time, error) {
 	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") {

@@ -73,7 +73,7 @@ func ForTest(tb testing.TB) Shared {
 	own.Lock()
 	defer own.Unlock()
 	if own.stack == nil {
-		dir, err := os.MkdirTemp("", "jobtrail-test-")
+		dir, err := os.MkdirTemp("", "jobtrail-test-") //nolint:usetesting // it outlives the test: Main removes it
 		if err != nil {
 			tb.Fatalf("making the shared stack's folder: %v", err)
 		}

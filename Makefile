@@ -1,0 +1,57 @@
+# make help lists the targets. Names are kept: others call them.
+SHELL := /bin/bash
+GO    ?= go
+TOOL  := $(GO) tool -modfile=tools.mod
+# The race detector needs a C compiler; make test says so where there is none.
+RACE  := $(if $(shell command -v gcc || command -v clang),-race,)
+# Packages at a time, and the time for one package.
+PARALLEL     ?= 2
+TEST_TIMEOUT ?= 8m
+# Folder of the stack of up and down.
+DATA     ?= .stack
+FUZZTIME ?= 20s
+# Schema changes are held against the last release, before the first one against main.
+SCHEMA_BASE ?= $(shell git describe --tags --match 'v*' --abbrev=0 2>/dev/null || git rev-parse --verify -q main || git rev-parse HEAD)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint bench fuzz up down demo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/worker, bin/projector and bin/jobtrail
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+test: build ## run every test, on a real Kafka and a real ClickHouse that it starts and stops
+	$(GO) vet ./...
+	@[ -n "$(RACE)" ] || echo "NOTE: no C compiler found: tests run without the race detector."
+	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
+	.cache/withstack $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg -- \
+		$(RACE) -p $(PARALLEL) -timeout $(TEST_TIMEOUT) -count=1 ./...
+
+lint: ## check style, the module files and the event schema
+	$(TOOL) golangci-lint run ./...
+	$(TOOL) buf lint
+	$(TOOL) buf breaking --against '.git#ref=$(SCHEMA_BASE)'
+	$(GO) mod tidy -diff
+	$(GO) mod tidy -modfile=tools.mod -diff
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+up: build ## start Kafka and ClickHouse on their usual ports, data in DATA (.stack)
+	bin/jobtrail up --data $(DATA)
+
+down: build ## stop what up started; data stays
+	bin/jobtrail down --data $(DATA)
+
+demo: build ## from nothing to one operation's story
+	$(GO) run ./loadtest/demo

@@ -1,0 +1,286 @@
+// Package jobtrail_test holds rules about the repository as a whole.
+package jobtrail_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/jobtrail/jobtrail"
+
+// arrows is the import graph that the project allows: folder, what it may
+// import, and why. A folder stands for the packages below it, except those
+// that have a row of their own. docs/architecture.md shows the same table.
+var arrows = map[string]map[string]string{
+	"pkg/sanitize": {},
+	"pkg/events": {
+		"pkg/sanitize": "free text in an event is sanitize.Text",
+	},
+	"pkg/retrytopics": {
+		"pkg/events": "a hop carries the job's identity, state and error class",
+	},
+	"pkg/jobs": {
+		"pkg/events":      "ids and limits of a job record",
+		"pkg/retrytopics": "names of the headers",
+	},
+	"pkg/worker": {
+		"pkg/events":      "it writes the evidence",
+		"pkg/retrytopics": "it asks where a failed attempt goes next",
+		"pkg/sanitize":    "it cleans what handlers return before it is written",
+	},
+	"pkg/recorder": {
+		"pkg/events":   "it writes the evidence of jobs that others run",
+		"pkg/sanitize": "it cleans what those jobs report",
+	},
+	"internal/admin": {
+		"pkg/sanitize": "what a page says of an error is cleaned",
+	},
+	"internal/connect": {},
+	"internal/projector": {
+		"pkg/events":   "it decodes the log",
+		"pkg/sanitize": "text read from the log stays sanitize.Text",
+		"clickhouse":   "it checks the schema that it inserts into",
+	},
+	"internal/evidence": {
+		"pkg/events": "it speaks of states and outcomes by their names",
+		"clickhouse": "it runs the embedded queries",
+	},
+	"internal/operate": {
+		"pkg/events":      "commands name jobs and states",
+		"pkg/jobs":        "an operator publishes jobs as any producer does",
+		"pkg/retrytopics": "commands travel in the group's topics",
+	},
+	"internal/console": {
+		"internal/evidence": "pages show answers",
+		"internal/operate":  "buttons send commands",
+	},
+	"internal/localstack": {},
+	"clickhouse":          {},
+	"cmd/worker":          {"pkg/*": mainReason, "internal/*": mainReason},
+	"cmd/projector":       {"pkg/*": mainReason, "internal/*": mainReason},
+	"cmd/jobtrail":        {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "migrate applies the embedded migrations"},
+	"loadtest": {
+		"pkg/*":      "it drives and checks the product",
+		"internal/*": "it drives and checks the product",
+		"clickhouse": "it prepares the store",
+	},
+	".": {},
+}
+
+const mainReason = "a main puts the parts together"
+
+// testArrows are further imports that tests of any folder may have.
+var testArrows = map[string]string{
+	"internal/localstack": "tests on the real servers",
+	"internal/connect":    "the reference of variables is held against the docs",
+	"pkg/sanitize":        "tests make clean text",
+	"clickhouse":          "tests prepare the store",
+}
+
+// pure folders decide and do nothing else: no clock, file, network, log or
+// goroutine.
+var pure = []string{"pkg/events", "pkg/retrytopics", "pkg/sanitize"}
+
+var impure = []string{"os", "os/exec", "net", "net/http", "syscall", "log", "context", "sync", "sync/atomic", "math/rand", "math/rand/v2", "database/sql"}
+
+type goPackage struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+func listPackages(t *testing.T, pattern string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", pattern)
+	output, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var p goPackage
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatalf("reading go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// folder is the row of the table that a package of this module belongs to;
+// "" if there is none.
+func folder(importPath string) (row string, ours bool) {
+	path, ok := strings.CutPrefix(importPath, module)
+	if !ok || (path != "" && path[0] != '/') {
+		return "", false
+	}
+	path = strings.TrimPrefix(path, "/")
+	if path == "" {
+		return ".", true
+	}
+	for p := path; p != ""; {
+		if _, ok := arrows[p]; ok {
+			return p, true
+		}
+		cut := strings.LastIndexByte(p, '/')
+		if cut < 0 {
+			break
+		}
+		p = p[:cut]
+	}
+	return "", true
+}
+
+func allowed(from, to string) bool {
+	row := arrows[from]
+	if _, ok := row[to]; ok {
+		return true
+	}
+	top, _, below := strings.Cut(to, "/")
+	_, ok := row[top+"/*"]
+	return below && ok
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	packages := listPackages(t, "./...")
+	if len(packages) < 5 {
+		t.Fatalf("go list found %d packages", len(packages))
+	}
+	seen := 0
+	for _, p := range packages {
+		from, _ := folder(p.ImportPath)
+		if from == "" {
+			t.Errorf("%s is in no folder of the table: give it a row, here and in docs/architecture.md", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := folder(imported)
+			if !ours || to == from {
+				continue
+			}
+			seen++
+			if !allowed(from, to) {
+				t.Errorf("%s imports %s: there is no arrow from %s to %q", p.ImportPath, imported, from, to)
+			}
+		}
+		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
+			to, ours := folder(imported)
+			if !ours || to == from || allowed(from, to) {
+				continue
+			}
+			if _, ok := testArrows[to]; !ok {
+				t.Errorf("a test of %s imports %s: there is no arrow from %s to %q", p.ImportPath, imported, from, to)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no import between folders was seen")
+	}
+	t.Logf("%d imports between folders in %d packages", seen, len(packages))
+}
+
+// The page shows the table to people: each folder a row, what it may import in
+// the last column.
+func TestArrowsAreDocumented(t *testing.T) {
+	const page = "docs/architecture.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if name := strings.Trim(cells[0], " `"); len(cells) == 3 && strings.HasPrefix(line, "| `") {
+			shown[name] = strings.TrimSpace(cells[2])
+		}
+	}
+	for name, row := range arrows {
+		want := "—"
+		if len(row) > 0 {
+			want = "`" + strings.Join(slices.Sorted(maps.Keys(row)), "`, `") + "`"
+		}
+		if name != "." && shown[name] != want {
+			t.Errorf("%s: %s may import %q, want %s", page, name, shown[name], want)
+		}
+		delete(shown, name)
+	}
+	for name := range shown {
+		t.Errorf("%s has a row for %s, which is no folder of the table", page, name)
+	}
+}
+
+func TestArrowsHaveNoCycle(t *testing.T) {
+	// A wildcard stands for every folder below, none of which may point back.
+	var visit func(at string, path []string)
+	visit = func(at string, path []string) {
+		if slices.Contains(path, at) {
+			t.Fatalf("a cycle: %s", strings.Join(append(path, at), " → "))
+		}
+		for to, reason := range arrows[at] {
+			if reason == "" {
+				t.Errorf("the arrow from %s to %s has no reason", at, to)
+			}
+			targets := []string{to}
+			if top, ok := strings.CutSuffix(to, "*"); ok {
+				targets = slices.DeleteFunc(slices.Collect(maps.Keys(arrows)), func(f string) bool { return !strings.HasPrefix(f, top) })
+			} else if _, ok := arrows[to]; !ok {
+				t.Errorf("the arrow from %s to %s ends nowhere", at, to)
+			}
+			for _, target := range targets {
+				visit(target, append(slices.Clone(path), at))
+			}
+		}
+	}
+	for from := range arrows {
+		visit(from, nil)
+	}
+}
+
+func TestPureFoldersStayPure(t *testing.T) {
+	found := 0
+	for _, p := range listPackages(t, "./pkg/...") {
+		row, _ := folder(p.ImportPath)
+		if !slices.Contains(pure, row) {
+			continue
+		}
+		found++
+		for _, imported := range p.Imports {
+			if slices.Contains(impure, imported) {
+				t.Errorf("%s imports %s, which a pure package has no use for", p.ImportPath, imported)
+			}
+		}
+	}
+	if found < len(pure) {
+		t.Errorf("only %d pure packages found", found)
+	}
+}
+
+// What only tests need must not be in the programs.
+func TestProgramsHoldNoTestCode(t *testing.T) {
+	programs := listPackages(t, "./cmd/...")
+	if len(programs) == 0 {
+		t.Fatal("no programs")
+	}
+	for _, p := range programs {
+		for _, dep := range p.Deps {
+			if dep == "testing" || strings.HasPrefix(dep, module+"/internal/localstack/stacktest") || strings.HasPrefix(dep, module+"/internal/connect/documented") {
+				t.Errorf("%s depends on %s", p.ImportPath, dep)
+			}
+		}
+	}
+}
