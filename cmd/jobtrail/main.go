@@ -36,6 +36,7 @@ type cli struct {
 	Queue   queueCmd   `cmd:"" help:"See what waits."`
 	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
 	Parked  parkedCmd  `cmd:"" help:"See jobs that wait for a decision."`
+	Doctor  doctorCmd  `cmd:"" help:"Check servers, topics and groups, and say what to do."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -64,4 +65,16 @@ func mustWith(t *testing.T, code int, environ []string, stdin string, args ...st
 		t.Fatalf("%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, &out, &errs)
 	}
 	return out.String(), errs.String()
+}
+
+// bounded returns a context that ends with the test, at the latest after d.
+func bounded(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func boundedBy(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
 }

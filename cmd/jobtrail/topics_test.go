@@ -128,7 +128,7 @@ func testTopics(t *testing.T, environ []string, cl *kgo.Client, group, jobs stri
 }
 
 func testTopicsOfARunningGroup(t *testing.T, environ []string, cl *kgo.Client, group, jobs string) {
-	member, err := kgo.NewClient(append(cl.Opts(), kgo.ConsumerGroup(group), kgo.ConsumeTopics(strings.Split(jobs, ",")...), kgo.ClientID("member"))...)
+	member, err := kgo.NewClient(append(cl.Opts(), kgo.ConsumerGroup(group), kgo.ConsumeTopics(strings.Split(jobs, ",")...), kgo.ClientID("member"), kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer())...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,40 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+)
+
+// Least version of ClickHouse.
+const storeMajor, storeMinor = 26, 2
+
+// store checks ClickHouse: that it answers, its version and its database.
+func (d Diagnosis) store(ctx context.Context, r *report) {
+	if d.Store == nil {
+		r.add(Warn, "clickhouse", "", "set CLICKHOUSE_ADDR", "not checked: CLICKHOUSE_ADDR is not set")
+		return
+	}
+	var version string
+	if err := d.Store.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
+		r.add(Fail, "clickhouse", "", "start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables", "does not answer: %v", err)
+		return
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		r.add(Warn, "clickhouse", "", "see that it is ClickHouse 26.2 or later", "answers, but its version %q is not known", version)
+	} else if major < storeMajor || major == storeMajor && minor < storeMinor {
+		r.add(Fail, "clickhouse", "", "upgrade to ClickHouse 26.2 or later", "its version is %s, and 26.2 is needed for inserts that are repeated safely", version)
+	} else {
+		r.add(OK, "clickhouse", "", "", "answers; its version is %s", version)
+	}
+	var tables uint64
+	err := d.Store.QueryRow(ctx, "SELECT count() FROM system.tables WHERE database = ? AND name = 'generation'", d.Database).Scan(&tables)
+	switch {
+	case err != nil:
+		r.unknown("database", d.Database, err)
+	case tables == 0:
+		r.add(Warn, "database", d.Database, "`jobtrail migrate`, or start a projector, which does it", "has no tables yet, or the user may not see them")
+	default:
+		r.add(OK, "database", d.Database, "", "is migrated")
+	}
+}
