@@ -208,13 +208,7 @@ func TestDoctorSaysWhatItCouldNotCheck(t *testing.T) {
 
 func TestDoctorWithoutServers(t *testing.T) {
 	environ := []string{"KAFKA_BROKERS=127.0.0.1:1", "CLICKHOUSE_ADDR=127.0.0.1:2"}
-	const want = `fail  kafka: no broker answers: unable to dial: dial tcp 127.0.0.1:1: connect: connection refused
-      → start the brokers, or correct KAFKA_BROKERS and its TLS and SASL variables
-fail  clickhouse: does not answer: dial tcp 127.0.0.1:2: connect: connection refused
-      → start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables
-0 ok, 0 warn, 2 fail
-`
-	if out, stderr := must(t, 1, environ, "doctor"); out != want || stderr != "" {
+	if out, stderr := must(t, 1, environ, "doctor"); out != wantNoServers || stderr != "" {
 		t.Errorf("got\n%s%s", out, stderr)
 	}
 	if found := doctor(t, 1, environ, ""); len(found) != 2 {
@@ -225,3 +219,10 @@ fail  clickhouse: does not answer: dial tcp 127.0.0.1:2: connect: connection ref
 		t.Errorf("got %s", got)
 	}
 }
+
+const wantNoServers = `fail  kafka: no broker answers: unable to dial: dial tcp 127.0.0.1:1: connect: connection refused
+      → start the brokers, or correct KAFKA_BROKERS and its TLS and SASL variables
+fail  clickhouse: does not answer: dial tcp 127.0.0.1:2: connect: connection refused
+      → start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables
+0 ok, 0 warn, 2 fail
+`

@@ -78,19 +78,24 @@ func main() {
 	os.Exit(code)
 }
 
-// run parses args, runs the verb and returns the exit code.
-func run(ctx context.Context, args []string, g *Globals) int {
-	helped := false
-	parser, err := kong.New(&cli{},
+// newParser returns the command line. exit is called after a help text was
+// printed; parsing goes on then.
+func newParser(g *Globals, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(&cli{},
 		kong.Name("jobtrail"),
 		kong.Description("Background jobs over Kafka with durable evidence of every attempt."),
 		kong.Writers(g.Stdout, g.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Help(printHelp),
 		kong.Vars{"tiers": retrytopics.DefaultTiers().String()},
-		// kong calls this after it printed the help and goes on parsing.
-		kong.Exit(func(int) { helped = true }),
+		kong.Exit(exit),
 	)
+}
+
+// run parses args, runs the verb and returns the exit code.
+func run(ctx context.Context, args []string, g *Globals) int {
+	helped := false
+	parser, err := newParser(g, func(int) { helped = true })
 	if err != nil {
 		fmt.Fprintf(g.Stderr, "jobtrail: building the command line: %v\n", err)
 		return exitFailed

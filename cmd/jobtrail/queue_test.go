@@ -110,7 +110,12 @@ func TestQueueTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `group shop: Stable, 2 members, 12 partitions
+	if out.String() != wantQueues {
+		t.Errorf("got\n%s\nwant\n%s", &out, wantQueues)
+	}
+}
+
+const wantQueues = `group shop: Stable, 2 members, 12 partitions
 QUEUE          ROLE      DEPTH  OLDEST  NEXT DUE  OVERDUE
 shop.jobs      jobs    ≤120412  3m12s   -         -
 shop.retry.0s  retry         0  -       -         -
@@ -119,7 +124,3 @@ shop.retry.1h  retry         1  2d4h    now       2d3h
 shop.parked    parked       12  1ms     -         -
 3 partitions without a commit: no worker has run there yet.
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
-}
