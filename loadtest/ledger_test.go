@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/localstack/stacktest"
@@ -25,10 +26,12 @@ func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // group is a worker group with a job topic of its own.
 type group struct {
-	t     *testing.T
-	kafka []kgo.Opt
-	topo  retrytopics.Topology
-	pub   *jobs.Publisher
+	t          *testing.T
+	brokers    []string
+	kafka      []kgo.Opt
+	topo       retrytopics.Topology
+	pub        *jobs.Publisher
+	partitions int
 
 	mu      sync.Mutex
 	effects []loadtest.Effect
@@ -36,31 +39,75 @@ type group struct {
 
 func newGroup(t *testing.T, partitions int) *group {
 	t.Helper()
+	return newGroupOn(t, stacktest.ForTest(t).Brokers, partitions)
+}
+
+// newGroupOn makes a group on the brokers given.
+func newGroupOn(t *testing.T, brokers []string, partitions int) *group {
+	t.Helper()
 	name := "g" + fmt.Sprint(time.Now().UnixNano()%1e12)
 	tiers, err := retrytopics.ParseTiers("0s 1s 4s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &group{t: t, kafka: []kgo.Opt{kgo.SeedBrokers(stacktest.ForTest(t).Brokers...)},
+	g := &group{t: t, brokers: brokers, kafka: []kgo.Opt{kgo.SeedBrokers(brokers...)},
 		topo: retrytopics.Topology{Group: name, Jobs: []string{name + "-jobs"}, Tiers: tiers}}
+	g.apply(partitions)
+	return g
+}
+
+// sibling makes another group on the same job topics.
+func (g *group) sibling() *group {
+	g.t.Helper()
+	other := &group{t: g.t, brokers: g.brokers, kafka: g.kafka, topo: g.topo}
+	other.topo.Group += "b"
+	other.apply(g.partitions)
+	return other
+}
+
+// apply makes the group's topics.
+func (g *group) apply(partitions int) {
+	g.t.Helper()
+	g.partitions = partitions
 	cl, err := kgo.NewClient(g.kafka...)
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	t.Cleanup(cl.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	g.t.Cleanup(cl.Close)
+	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	plan, err := operate.PlanTopics(ctx, cl, operate.TopicsRequest{Topology: g.topo, Partitions: partitions})
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	if err := operate.ApplyTopics(ctx, cl, plan, func(operate.Step) {}); err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	if g.pub, err = jobs.New(jobs.Config{Topic: g.topo.Jobs[0]}, cl); err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	return g
+}
+
+// untilMembers waits until the group has n members.
+func (g *group) untilMembers(n int, limit time.Duration) {
+	g.t.Helper()
+	cl, err := kgo.NewClient(g.kafka...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer cl.Close()
+	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		groups, err := kadm.NewClient(cl).DescribeConsumerGroups(g.t.Context(), g.topo.Group)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if len(groups[g.topo.Group].Members) == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			g.t.Fatalf("after %v the group has %d members, wanted %d", limit, len(groups[g.topo.Group].Members), n)
+		}
+	}
 }
 
 // effect is what a handler does in the world.

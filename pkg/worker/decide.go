@@ -22,6 +22,8 @@ const (
 	// movedEvery is how often positions are committed when nothing else is to be
 	// written, in ms.
 	movedEvery = 5000
+	// maxTold is how many attempts that ended as late facts are remembered.
+	maxTold = 10_000
 )
 
 // batch is what one tick writes: the units of some shards, in one transaction
@@ -98,7 +100,8 @@ func (l *ledger) collect(now events.Time) *batch {
 	for ; n < len(l.results) && room(); n++ {
 		a := l.results[n]
 		if a.entry.lane.shard.phase == shardLost {
-			b.records = append(b.records, l.lateResult(a, now))
+			a.fact = l.lateResult(a, now)
+			b.records = append(b.records, a.fact)
 			b.late = append(b.late, a)
 			continue
 		}
@@ -559,11 +562,17 @@ func (l *ledger) committed(b *batch, leased bool) (start []*attempt) {
 	}
 	for _, a := range b.late {
 		if a.entry.lane.shard.phase != shardLost {
-			// Taken over while the fact was on its way: the owner's own result.
-			l.results = append(l.results, a)
+			// Taken over while the fact was on its way.
+			l.adopt(a, a.fact.Offset+1)
 			continue
 		}
-		l.forget(a)
+		a.lateAt, a.fact = a.fact.Offset+1, nil
+		if l.told = append(l.told, a); len(l.told) > maxTold {
+			if l.told[0].lateAt > 0 {
+				l.forget(l.told[0])
+			}
+			l.told = l.told[1:]
+		}
 	}
 	for i := range b.units {
 		u := &b.units[i]
@@ -609,6 +618,15 @@ func (l *ledger) committed(b *batch, leased bool) (start []*attempt) {
 		}
 	}
 	return start
+}
+
+// adopt makes an outcome that is on record as a late fact, at the evidence offset
+// given plus one, the owner's.
+func (l *ledger) adopt(a *attempt, at int64) {
+	r := *a.result
+	r.adoptedFrom = at
+	a.result, a.lateAt, a.fact = &r, 0, nil
+	l.results = append(l.results, a)
 }
 
 // forget drops an attempt whose end is on record, unless it was taken over.

@@ -164,8 +164,8 @@ func (l *ledger) meet(e *entry) {
 	case a != nil:
 		// The handler runs, or ran, in this very process: take it over.
 		a.entry = e
-		if a.ended {
-			e.result = a.result
+		if a.lateAt > 0 {
+			l.adopt(a, a.lateAt)
 		}
 	case e.late != nil:
 		b := e.late

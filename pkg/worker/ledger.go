@@ -30,8 +30,9 @@ type ledger struct {
 	lanes  map[laneKey]*lane
 	shards map[int32]*shard
 
-	// attempts holds every attempt whose handler runs here or whose result is
-	// not yet on record.
+	// attempts holds every attempt whose handler runs here or whose result is not
+	// yet on record, and those that ended as late facts: should the lane come back
+	// to us, their outcome is known, also where replay ended before the fact.
 	attempts map[uuid.UUID]*attempt
 
 	results  []*attempt // ended, not yet on record; their entry may be lost
@@ -43,6 +44,7 @@ type ledger struct {
 	// unstarted holds attempts that were recorded as started and whose lane was
 	// lost before the handler could be called: a fact to write.
 	unstarted []*attempt
+	told      []*attempt // ended as late facts, oldest first
 
 	// limit is how many units the next tick may have: fewer while a record that
 	// the brokers refuse for its size is searched for.
@@ -191,14 +193,15 @@ const (
 
 // attempt is one call of a handler in this process.
 type attempt struct {
-	id        uuid.UUID
-	entry     *entry // changes when a new assignment takes the attempt over
-	delivery  uint32
-	cancel    func(error)
-	slot      *jobType
-	ended     bool
-	result    *result
-	startedAt events.Time
+	id       uuid.UUID
+	entry    *entry // changes when a new assignment takes the attempt over
+	delivery uint32
+	cancel   func(error)
+	slot     *jobType
+	ended    bool
+	result   *result
+	fact     *kgo.Record // the late fact on its way
+	lateAt   int64       // evidence offset of the late fact on record, plus one
 }
 
 // result is how an attempt ended.
@@ -363,6 +366,11 @@ func (l *ledger) recover(s *shard, r *recovered, live map[string]bool, now event
 		n.buffer, n.bytes = nil, 0
 		for _, rec := range records {
 			l.intake(n, rec, now)
+		}
+	}
+	for id, a := range l.attempts {
+		if a.lateAt > 0 && a.entry.lane.partition == s.partition && a.lateAt <= r.end {
+			delete(l.attempts, id) // replay has told of it
 		}
 	}
 }

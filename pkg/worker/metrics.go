@@ -106,7 +106,11 @@ func (m *metrics) concluded(b *batch, l *ledger) {
 	m.late.Add(float64(len(b.late) + len(b.missed)))
 	for i := range b.units {
 		u := &b.units[i]
-		if u.a == nil && u.e.result != nil && u.e.result.adoptedFrom > 0 {
+		r := u.e.result
+		if u.a != nil {
+			r = u.a.result
+		}
+		if r != nil && r.adoptedFrom > 0 {
 			m.adopted.Inc()
 		}
 	}

@@ -58,6 +58,14 @@ type simWorker struct {
 	has      map[int32]bool
 	draining map[int32]events.Time
 	fed      map[laneKey]int64
+
+	recoveries []recovery
+}
+
+type recovery struct {
+	shard *shard
+	found *recovered
+	at    events.Time
 }
 
 type simAttempt struct {
@@ -186,6 +194,13 @@ func (s *sim) meet(w *simWorker) {
 			}
 		}
 	}
+	w.recoveries = slices.DeleteFunc(w.recoveries, func(r recovery) bool {
+		if r.at > s.now {
+			return false
+		}
+		w.l.recover(r.shard, r.found, nil, s.now)
+		return true
+	})
 	for p := range int32(simShards) {
 		mine := s.owner[p] == w.id
 		switch {
@@ -208,7 +223,8 @@ func (s *sim) meet(w *simWorker) {
 				s.t.Fatalf("partition %d is not complete", p)
 			}
 			shard := w.l.form(lanes)
-			w.l.recover(shard, s.replay(p, lanes[0].metadata), nil, s.now)
+			// What is appended between the end of the replay and its use is not known.
+			w.recoveries = append(w.recoveries, recovery{shard, s.replay(p, lanes[0].metadata), s.now + events.Time(s.r.IntN(200))})
 		}
 	}
 }

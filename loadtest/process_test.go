@@ -1,0 +1,317 @@
+package loadtest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jobtrail/jobtrail/loadtest"
+	"github.com/jobtrail/jobtrail/pkg/events"
+)
+
+// built builds a command of the project once and returns its path.
+var built = func() func(t *testing.T, name string) string {
+	var mu sync.Mutex
+	paths := make(map[string]string)
+	return func(t *testing.T, name string) string {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if paths[name] == "" {
+			dir, err := os.MkdirTemp("", "jobtrail-bin-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, here, _, _ := runtime.Caller(0)
+			path := filepath.Join(dir, name)
+			cmd := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+			cmd.Dir = filepath.Dir(filepath.Dir(here))
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("building %s: %v\n%s", name, err, out)
+			}
+			paths[name] = path
+		}
+		return paths[name]
+	}
+}()
+
+// call is one request to the witness.
+type call struct {
+	typ      string
+	job      string
+	attempt  uuid.UUID
+	number   string
+	key      string
+	body     string
+	headers  http.Header
+	answered chan int // what to answer; closed for 200
+}
+
+// witness is the world outside the worker: the jobs' endpoint. It counts side
+// effects, and answers when and what the test says.
+type witness struct {
+	t   *testing.T
+	g   *group
+	srv *httptest.Server
+
+	mu     sync.Mutex
+	answer map[string]func(*call) int // by job type; nil answers 200
+	calls  []*call
+	news   chan struct{}
+}
+
+func newWitness(t *testing.T, g *group) *witness {
+	w := &witness{t: t, g: g, answer: make(map[string]func(*call) int), news: make(chan struct{})}
+	w.srv = httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(func() { w.srv.CloseClientConnections(); w.srv.Close() })
+	return w
+}
+
+func (w *witness) serve(rw http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	id, err := uuid.Parse(r.Header.Get("Jobtrail-Attempt-Id"))
+	if err != nil {
+		w.t.Errorf("a request without an attempt id: %v", r.Header)
+	}
+	c := &call{typ: r.Header.Get("Jobtrail-Job-Type"), job: r.Header.Get("Jobtrail-Job-Id"), attempt: id, number: r.Header.Get("Jobtrail-Attempt"),
+		key: r.Header.Get("Idempotency-Key"), body: string(body), headers: r.Header}
+	w.g.mu.Lock()
+	w.g.effects = append(w.g.effects, loadtest.Effect{JobID: c.job, AttemptID: id, At: events.TimeOf(time.Now())})
+	w.g.mu.Unlock()
+	w.mu.Lock()
+	w.calls = append(w.calls, c)
+	answer := w.answer[c.typ]
+	close(w.news)
+	w.news = make(chan struct{})
+	w.mu.Unlock()
+	status := http.StatusOK
+	if answer != nil {
+		status = answer(c)
+	}
+	rw.WriteHeader(status)
+}
+
+// on sets how calls of a type are answered.
+func (w *witness) on(typ string, answer func(*call) int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer[typ] = answer
+}
+
+// of returns the calls of a job so far.
+func (w *witness) of(job string) []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*call
+	for _, c := range w.calls {
+		if c.job == job {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// wait waits until a job was called n times.
+func (w *witness) wait(job string, n int, limit time.Duration) {
+	w.t.Helper()
+	deadline := time.After(limit)
+	for {
+		w.mu.Lock()
+		news := w.news
+		w.mu.Unlock()
+		if len(w.of(job)) >= n {
+			return
+		}
+		select {
+		case <-news:
+		case <-deadline:
+			w.t.Fatalf("after %v the witness saw %d calls of %s, wanted %d", limit, len(w.of(job)), job, n)
+		}
+	}
+}
+
+// jobsFile writes a jobs file: types are lines of the mapping, with URL for the
+// witness.
+func (w *witness) jobsFile(types string) string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "jobs.yaml")
+	text := fmt.Sprintf("topics: [%s]\ntiers: [%s]\nconcurrency: 100\ndefaults: {retry: {max_attempts: 3, initial: 1s}, timeout: 60s}\ntypes:\n", strings.Join(w.g.topo.Jobs, ", "),
+		strings.ReplaceAll(w.g.topo.Tiers.String(), " ", ", "))
+	for line := range strings.Lines(types) {
+		text += "  " + strings.ReplaceAll(line, "URL", w.srv.URL)
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// process is a command of the project that runs.
+type process struct {
+	t    *testing.T
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{}
+}
+
+// start starts a command; it is killed at the end of the test.
+func start(t *testing.T, name string, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: exec.Command(built(t, name)), done: make(chan struct{}), more: make(chan struct{})}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "JOBTRAIL_ADMIN_ADDR=127.0.0.1:0", "JOBTRAIL_LOG=text"}, env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			p.mu.Lock()
+			p.lines = append(p.lines, lines.Text())
+			close(p.more)
+			p.more = make(chan struct{})
+			p.mu.Unlock()
+		}
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		if t.Failed() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			t.Logf("the end of the log of %s %d:\n%s", p.name, p.cmd.Process.Pid, strings.Join(p.lines[max(0, len(p.lines)-25):], "\n"))
+		}
+	})
+	return p
+}
+
+func (g *group) worker(jobsFile string, env ...string) *process {
+	g.t.Helper()
+	return start(g.t, "worker", append([]string{"KAFKA_BROKERS=" + strings.Join(g.brokers, ","), "JOBTRAIL_GROUP=" + g.topo.Group, "JOBTRAIL_JOBS_FILE=" + jobsFile}, env...)...)
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("sending %v to %s: %v", s, p.name, err)
+	}
+}
+
+// kill kills the process and waits for its end.
+func (p *process) kill() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	<-p.done
+	p.t.Logf("killed %s %d", p.name, p.cmd.Process.Pid)
+}
+
+// stop ends the process in order.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		if p.err != nil {
+			p.t.Errorf("%s ended with %v", p.name, p.err)
+		}
+	case <-time.After(60 * time.Second):
+		p.t.Errorf("%s does not end", p.name)
+	}
+}
+
+// says waits until the log has n lines with the text.
+func (p *process) says(text string, n int, limit time.Duration) {
+	p.t.Helper()
+	deadline := time.After(limit)
+	for {
+		p.mu.Lock()
+		more := p.more
+		found := 0
+		for _, l := range p.lines {
+			if strings.Contains(l, text) {
+				found++
+			}
+		}
+		p.mu.Unlock()
+		if found >= n {
+			return
+		}
+		select {
+		case <-more:
+		case <-p.done:
+			p.t.Fatalf("%s ended before it said %q", p.name, text)
+		case <-deadline:
+			p.t.Fatalf("after %v %s has not said %q", limit, p.name, text)
+		}
+	}
+}
+
+// run returns the run of the job; there must be one.
+func runOf(t *testing.T, s *loadtest.Story, job string) *loadtest.Run {
+	t.Helper()
+	for _, r := range s.Runs {
+		if r.JobID == job {
+			return r
+		}
+	}
+	t.Fatalf("nothing is on record of %s", job)
+	return nil
+}
+
+// said returns the types of the run's events, those of version 0 in brackets.
+func said(r *loadtest.Run) string {
+	var out []string
+	for _, rec := range r.Records {
+		name := rec.Event.Type().String()
+		switch b := rec.Event.Body.(type) {
+		case *events.AttemptFinished:
+			name = b.Outcome.String()
+			if b.AdoptedFrom > 0 {
+				name += " adopted"
+			}
+		case *events.AttemptAbandoned:
+			name = b.Cause.String()
+		case *events.JobTerminal:
+			name = "terminal " + b.Outcome.String()
+		case *events.AttemptStarted:
+			name = "started " + b.Cause.String()
+		}
+		if rec.Event.Version == 0 {
+			name = "(" + name + ")"
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func within(t *testing.T, what string) func() {
+	begun := time.Now()
+	return func() { t.Logf("%s took %v", what, time.Since(begun).Round(10*time.Millisecond)) }
+}
