@@ -14,28 +14,41 @@ var ErrMalformed = errors.New("malformed protobuf")
 // jobtrail.events.v1.Event, to b and returns the longer slice. Fields are in
 // the order of their numbers, so equal events have equal bytes.
 func Append(b []byte, e *Event) []byte {
-	c := coder{out: b}
-	e.fields(&c)
-	c.out = append(c.out, e.Unknown...)
-	return c.out
+	var enc Encoder
+	return enc.Append(b, e)
+}
+
+// An Encoder encodes events without an allocation; Append is the same for a
+// single event. It is not safe for concurrent use. The zero Encoder is ready.
+type Encoder struct{ c coder }
+
+// Append appends the encoding of e to b and returns the longer slice.
+func (enc *Encoder) Append(b []byte, e *Event) []byte {
+	enc.c.out = b
+	enc.c.body(e)
+	b, enc.c.out = enc.c.out, nil
+	return b
 }
 
 // A Decoder decodes events. It remembers strings that recur, such as names of
 // groups and topics, so keep one a goroutine; it is not safe for concurrent
 // use. The zero Decoder is ready.
-type Decoder struct{ intern map[string]string }
+type Decoder struct{ c coder }
 
 // Decode fills e from b, one encoded Event, and keeps what this build does not
 // know in e.Unknown. It does not keep b. An error wraps ErrMalformed.
 func (d *Decoder) Decode(b []byte, e *Event) error {
-	if d.intern == nil || len(d.intern) >= maxInterned {
-		d.intern = make(map[string]string)
+	c := &d.c
+	if c.intern == nil || len(c.intern) >= maxInterned {
+		c.intern = make(map[string]string)
 	}
 	*e = Event{}
-	c := coder{decoding: true, intern: d.intern}
+	c.decoding = true
 	c.decode(e, b)
-	if c.err != nil {
-		return fmt.Errorf("decoding event of %d bytes: %w: %w", len(b), ErrMalformed, c.err)
+	err := c.err
+	*c = coder{intern: c.intern, spill: c.spill[:0]}
+	if err != nil {
+		return fmt.Errorf("decoding event of %d bytes: %w: %w", len(b), ErrMalformed, err)
 	}
 	return nil
 }
@@ -53,8 +66,8 @@ func Decode(b []byte) (*Event, error) {
 // Append appends the encoding of h to b.
 func (h *HopState) Append(b []byte) []byte {
 	c := coder{out: b}
-	h.fields(&c)
-	return append(c.out, h.unknown...)
+	c.body(h)
+	return c.out
 }
 
 // Decode fills h from b. An error wraps ErrMalformed.
@@ -218,7 +231,7 @@ func (b *Checkpoint) fields(c *coder) {
 	id(c, 1, &b.ID)
 	number(c, 2, &b.Part)
 	number(c, 3, &b.Parts)
-	repeated(c, 4, &b.Committed)
+	bare(c, 4, &b.Committed, &b.committedRest)
 	repeated(c, 5, &b.Open)
 	repeated(c, 6, &b.Finished)
 	list(c, 7, &b.DedupPages)
@@ -272,7 +285,7 @@ func (b *DedupPage) fields(c *coder) {
 	list(c, 4, &b.Offset)
 	list(c, 5, &b.State)
 	fixed(c, 6, &b.LastAt)
-	repeated(c, 7, &b.Topics)
+	bare(c, 7, &b.Topics, &b.topicsRest)
 }
 
 func (b *GroupEvent) fields(c *coder) {

@@ -301,7 +301,9 @@ type Checkpoint struct {
 	Finished   []OffsetRange
 	DedupPages []int64
 	Marks      []Mark
-	unknown    []byte
+
+	committedRest [][]byte // unknown fields of the elements of Committed
+	unknown       []byte
 }
 
 // OpenEntry is a delivery that is not finished.
@@ -360,7 +362,9 @@ type DedupPage struct {
 	State   []State
 	LastAt  []uint32
 	Topics  []Publication
-	unknown []byte
+
+	topicsRest [][]byte // unknown fields of the elements of Topics
+	unknown    []byte
 }
 
 // GroupEvent is about the group, not about a job.

@@ -133,9 +133,10 @@ func FuzzDecode(f *testing.F) {
 func BenchmarkAppend(b *testing.B) {
 	e := eventWith(bodies()[0])
 	buf := make([]byte, 0, 1024)
+	var enc Encoder
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = Append(buf[:0], e)
+		buf = enc.Append(buf[:0], e)
 	}
 	b.SetBytes(int64(len(buf)))
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -26,38 +27,42 @@ type coder struct {
 	out      []byte // encoding: what is written so far
 	decoding bool
 
-	in    []byte // decoding: what is left, from the next field's value on
-	field []byte // the same from the next field's tag on
-	num   protowire.Number
-	typ   protowire.Type
-	err   error
+	in  []byte // decoding: the innermost message
+	tag int    // where in it the next field's tag starts
+	at  int    // where in it the next field's value starts
+	num protowire.Number
+	typ protowire.Type
+	err error
 
 	intern map[string]string // decoding: strings seen before
 	owner  keeper            // decoding: the innermost message that keeps fields
 	spill  []byte            // decoding: unknown fields of a message that keeps none
 }
 
-// next reads the next tag.
-func (c *coder) next(b []byte) {
-	c.field = b
-	if len(b) == 0 {
-		c.num, c.in = 0, nil
+// next reads the tag at the given place.
+func (c *coder) next(at int) {
+	c.tag = at
+	if at >= len(c.in) {
+		c.num = 0
 		return
 	}
-	num, typ, n := protowire.ConsumeTag(b)
+	num, typ, n := protowire.ConsumeTag(c.in[at:])
 	if n < 0 {
 		c.fail(protowire.ParseError(n))
 		return
 	}
-	c.num, c.typ, c.in = num, typ, b[n:]
+	c.num, c.typ, c.at = num, typ, at+n
 }
 
 func (c *coder) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
-	c.num, c.field, c.in = 0, nil, nil
+	c.num, c.tag, c.at = 0, len(c.in), len(c.in)
 }
+
+// left returns the input from the next field's value on.
+func (c *coder) left() []byte { return c.in[c.at:] }
 
 // is reports whether the next field is n of type t.
 func (c *coder) is(n protowire.Number, t protowire.Type) bool { return c.num == n && c.typ == t }
@@ -68,29 +73,30 @@ func (c *coder) took(n int) {
 		c.fail(protowire.ParseError(n))
 		return
 	}
-	c.next(c.in[n:])
+	c.next(c.at + n)
 }
 
 // decode fills m from b.
 func (c *coder) decode(m message, b []byte) {
-	field, in, num, typ, owner := c.field, c.in, c.num, c.typ, c.owner
+	in, tag, at, num, typ, owner := c.in, c.tag, c.at, c.num, c.typ, c.owner
 	k, keeps := m.(keeper)
 	if keeps {
 		c.owner = k
 	}
-	c.next(b)
+	c.in = b
+	c.next(0)
 	for c.num != 0 {
-		before := len(c.field)
+		before := c.tag
 		m.fields(c)
-		if c.num == 0 || len(c.field) != before {
+		if c.num == 0 || c.tag != before {
 			continue
 		}
-		n := protowire.ConsumeFieldValue(c.num, c.typ, c.in)
+		n := protowire.ConsumeFieldValue(c.num, c.typ, c.left())
 		if n < 0 {
 			c.fail(protowire.ParseError(n))
 			return
 		}
-		raw := c.field[:len(c.field)-len(c.in)+n]
+		raw := c.in[c.tag : c.at+n]
 		if keeps {
 			*k.rest() = append(*k.rest(), raw...)
 		} else {
@@ -99,7 +105,7 @@ func (c *coder) decode(m message, b []byte) {
 		c.took(n)
 	}
 	if c.err == nil {
-		c.field, c.in, c.num, c.typ, c.owner = field, in, num, typ, owner
+		c.in, c.tag, c.at, c.num, c.typ, c.owner = in, tag, at, num, typ, owner
 	}
 }
 
@@ -117,7 +123,7 @@ func number[T integer](c *coder, n protowire.Number, v *T) {
 		return
 	}
 	if c.is(n, protowire.VarintType) {
-		x, k := protowire.ConsumeVarint(c.in)
+		x, k := protowire.ConsumeVarint(c.left())
 		if k >= 0 && uint64(T(x)) != x {
 			return
 		}
@@ -143,7 +149,7 @@ func (c *coder) fixed64(n protowire.Number, v *uint64) {
 		return
 	}
 	if c.is(n, protowire.Fixed64Type) {
-		x, k := protowire.ConsumeFixed64(c.in)
+		x, k := protowire.ConsumeFixed64(c.left())
 		*v = x
 		c.took(k)
 	}
@@ -175,7 +181,7 @@ func (c *coder) name(n protowire.Number, v *string) {
 	if !c.is(n, protowire.BytesType) {
 		return
 	}
-	if b, k := protowire.ConsumeBytes(c.in); k >= 0 {
+	if b, k := protowire.ConsumeBytes(c.left()); k >= 0 {
 		if s, ok := c.intern[string(b)]; ok {
 			*v = s
 			c.took(k)
@@ -210,7 +216,7 @@ func (c *coder) bytesOf(n protowire.Number) ([]byte, bool) {
 	if !c.is(n, protowire.BytesType) {
 		return nil, false
 	}
-	b, k := protowire.ConsumeBytes(c.in)
+	b, k := protowire.ConsumeBytes(c.left())
 	c.took(k)
 	return b, k >= 0
 }
@@ -237,7 +243,7 @@ func id[T ~[16]byte](c *coder, n protowire.Number, v *T) {
 		return
 	}
 	if c.is(n, protowire.BytesType) {
-		if b, k := protowire.ConsumeBytes(c.in); k < 0 || len(b) == 16 {
+		if b, k := protowire.ConsumeBytes(c.left()); k < 0 || len(b) == 16 {
 			if k >= 0 {
 				*v = T(b)
 			}
@@ -266,11 +272,16 @@ func (c *coder) close(start int) {
 
 func (c *coder) encode(n protowire.Number, m message) {
 	start := c.open(n)
+	c.body(m)
+	c.close(start)
+}
+
+// body writes the fields of m, those that it does not know last.
+func (c *coder) body(m message) {
 	m.fields(c)
 	if k, ok := m.(keeper); ok {
 		c.out = append(c.out, *k.rest()...)
 	}
-	c.close(start)
 }
 
 // embedded codes a message held by value; the zero value is absent. Fields of
@@ -321,9 +332,23 @@ func repeated[T any, P interface {
 	*T
 	message
 }](c *coder, n protowire.Number, v *[]T) {
+	bare[T, P](c, n, v, nil)
+}
+
+// bare codes a list of messages that keep no unknown fields themselves: those
+// of the i-th are in the i-th element of rest, which may be shorter.
+func bare[T any, P interface {
+	*T
+	message
+}](c *coder, n protowire.Number, v *[]T, rest *[][]byte) {
 	if !c.decoding {
 		for i := range *v {
-			c.encode(n, P(&(*v)[i]))
+			start := c.open(n)
+			c.body(P(&(*v)[i]))
+			if rest != nil && i < len(*rest) {
+				c.out = append(c.out, (*rest)[i]...)
+			}
+			c.close(start)
 		}
 		return
 	}
@@ -331,10 +356,19 @@ func repeated[T any, P interface {
 		b, _ := c.bytesOf(n)
 		*v = append(*v, *new(T))
 		c.decode(P(&(*v)[len(*v)-1]), b)
+		if rest != nil && len(c.spill) > 0 {
+			for len(*rest) < len(*v) {
+				*rest = append(*rest, nil)
+			}
+			(*rest)[len(*v)-1] = append([]byte(nil), c.spill...)
+			c.spill = c.spill[:0]
+		}
 	}
 }
 
-// list codes a packed list of varints; unpacked elements are read too.
+// list codes a packed list of varints; unpacked elements are read too. A list
+// with a value that does not fit the elements' Go type is left for the unknown
+// fields as a whole.
 func list[T integer](c *coder, n protowire.Number, v *[]T) {
 	if !c.decoding {
 		if len(*v) > 0 {
@@ -347,21 +381,36 @@ func list[T integer](c *coder, n protowire.Number, v *[]T) {
 		return
 	}
 	for c.is(n, protowire.VarintType) {
-		x, k := protowire.ConsumeVarint(c.in)
+		x, k := protowire.ConsumeVarint(c.left())
+		if k >= 0 && uint64(T(x)) != x {
+			return
+		}
 		*v = append(*v, T(x))
 		c.took(k)
 	}
-	if b, ok := c.bytesOf(n); ok {
-		for len(b) > 0 {
-			x, k := protowire.ConsumeVarint(b)
-			if k < 0 {
-				c.fail(protowire.ParseError(k))
-				return
-			}
-			*v = append(*v, T(x))
-			b = b[k:]
+	if !c.is(n, protowire.BytesType) {
+		return
+	}
+	packed, size := protowire.ConsumeBytes(c.left())
+	count := 0
+	for b, k := packed, 0; len(b) > 0; b = b[k:] {
+		var x uint64
+		count++
+		if x, k = protowire.ConsumeVarint(b); k < 0 {
+			c.fail(protowire.ParseError(k))
+			return
+		}
+		if uint64(T(x)) != x {
+			return
 		}
 	}
+	*v = slices.Grow(*v, count)
+	for b := packed; len(b) > 0; {
+		x, k := protowire.ConsumeVarint(b)
+		*v = append(*v, T(x))
+		b = b[k:]
+	}
+	c.took(size)
 }
 
 // fixed codes a packed list of fixed-size numbers, of size 4 or 8.

@@ -234,7 +234,7 @@ func (l *ledger) record(e *events.Event, partition int32) *kgo.Record {
 		l.arena = make([]byte, 0, 64<<10)
 	}
 	start := len(l.arena)
-	l.arena = events.Append(l.arena, e)
+	l.arena = l.encoder.Append(l.arena, e)
 	return &kgo.Record{Topic: l.topo.Evidence(), Partition: partition, Value: l.arena[start:len(l.arena):len(l.arena)]}
 }
 

@@ -57,6 +57,7 @@ type ledger struct {
 	generation uint32
 	rejected   int // transitions that the state machine forbade
 	arena      []byte
+	encoder    events.Encoder
 
 	sanitizer   *sanitize.Sanitizer
 	notACommand sanitize.Text
