@@ -82,6 +82,7 @@ var testArrows = map[string]string{
 	"internal/connect":    "the reference of variables is held against the docs",
 	"pkg/sanitize":        "tests make clean text",
 	"clickhouse":          "tests prepare the store",
+	"loadtest":            "its oracle judges simulated histories, too",
 }
 
 // pure folders decide and do nothing else: no clock, file, network, log or
