@@ -1,0 +1,158 @@
+package sanitize
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxSpaces      = 3 // longest run of spaces that is kept
+	maxPunctuation = 8 // longest run of one punctuation byte that is kept
+)
+
+// plain reports whether normalise would return s unchanged: printable ASCII
+// without long runs of one separator.
+func plain(s string) bool {
+	var last byte
+	run := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < ' ' || c > '~' {
+			return false
+		}
+		if c != last {
+			last, run = c, 1
+			continue
+		}
+		run++
+		if run > maxSpaces && (c == ' ' || run > maxPunctuation && isPunct(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// normalise makes one line of valid UTF-8 without characters that are
+// invisible or that steer a terminal. It runs before the scan, so that hidden
+// characters cannot split a word that the scan looks for.
+func normalise(s string) string {
+	if plain(s) {
+		return s
+	}
+	n := normaliser{noST: len(s), noBEL: len(s)}
+	n.out.Grow(len(s) + 16)
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c <= '~' {
+			n.put(c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		switch k := kindOf(r, size); k {
+		case keepRune:
+			n.out.WriteRune(r)
+			n.run = 0
+		case foldRune:
+			n.put(byte(r - 0xFF01 + '!'))
+		case spaceRune:
+			n.put(' ')
+		case lineRune:
+			if r == '\r' && i < len(s) && s[i] == '\n' {
+				i++
+			}
+			n.put('\\')
+			n.put('n')
+		case escapeRune:
+			i = n.skipSequence(s, i, r)
+		case dropRune:
+		}
+	}
+	return n.out.String()
+}
+
+type normaliser struct {
+	out   strings.Builder
+	last  byte
+	run   int
+	noST  int // from here on s holds no string terminator
+	noBEL int // from here on s holds no BEL
+}
+
+// put appends c unless it makes a run of separators too long.
+func (n *normaliser) put(c byte) {
+	if n.run == 0 || c != n.last {
+		n.last, n.run = c, 1
+	} else {
+		n.run++
+		if c == ' ' && n.run > maxSpaces || n.run > maxPunctuation && isPunct(c) {
+			return
+		}
+	}
+	n.out.WriteByte(c)
+}
+
+// skipSequence returns the index after the terminal control sequence that the
+// escape character intro, just before s[i], begins.
+func (n *normaliser) skipSequence(s string, i int, intro rune) int {
+	if intro == 0x1B {
+		if i == len(s) {
+			return i
+		}
+		switch s[i] {
+		case '[':
+			intro = 0x9B
+		case ']', 'P', 'X', '^', '_':
+			intro = 0x9D
+		default:
+			for i < len(s) && s[i] >= 0x20 && s[i] <= 0x2F {
+				i++
+			}
+			if i < len(s) && s[i] >= 0x30 && s[i] <= 0x7E {
+				i++
+			}
+			return i
+		}
+		i++
+	}
+	if intro == 0x9B {
+		for i < len(s) && s[i] >= 0x20 && s[i] <= 0x3F {
+			i++
+		}
+		if i < len(s) && s[i] >= 0x40 && s[i] <= 0x7E {
+			i++
+		}
+		return i
+	}
+	return n.skipString(s, i)
+}
+
+// skipString returns the index after the terminator of an operating system
+// command or the like. Without a terminator only the introducer is dropped, so
+// that it cannot hide the rest of the text.
+func (n *normaliser) skipString(s string, i int) int {
+	end, width := len(s), 0
+	if i < n.noBEL {
+		if k := strings.IndexByte(s[i:], '\a'); k >= 0 {
+			end, width = i+k, 1
+		} else {
+			n.noBEL = i
+		}
+	}
+	if i < n.noST {
+		k, w := strings.Index(s[i:end], "\x1b\\"), 2
+		if c := strings.Index(s[i:end], "\u009c"); c >= 0 && (k < 0 || c < k) {
+			k = c
+		}
+		if k >= 0 {
+			end, width = i+k, w
+		} else if width == 0 {
+			n.noST = i
+		}
+	}
+	if width == 0 {
+		return i
+	}
+	return end + width
+}

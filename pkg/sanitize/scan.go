@@ -1,0 +1,131 @@
+package sanitize
+
+import "strings"
+
+// A span is a part of a normalised text that must not be written down.
+type span struct {
+	start, end int
+	class      class
+}
+
+// trigger is a set of reasons to look closer at a byte.
+type trigger uint8
+
+const (
+	onLetter    trigger = 1 << iota // a word, when the byte before is no word byte
+	onDigit                         // a number, when the byte before is no word byte
+	onColon                         // key, header, scheme
+	onEquals                        // key
+	onAt                            // address
+	onDash                          // option, armour
+	onEscape                        // backslash or percent: an encoded character
+	onStructure                     // bracket or plus: body, telephone number
+)
+
+// triggers says for every byte what may begin at it.
+var triggers = [256]trigger{
+	':': onColon, '=': onEquals, '@': onAt, '-': onDash, '\\': onEscape, '%': onEscape,
+	'{': onStructure, '<': onStructure, '[': onStructure, '+': onStructure, '/': onStructure, '(': onStructure,
+	'0': onDigit, '1': onDigit, '2': onDigit, '3': onDigit, '4': onDigit,
+	'5': onDigit, '6': onDigit, '7': onDigit, '8': onDigit, '9': onDigit,
+	'a': onLetter, 'b': onLetter, 'c': onLetter, 'd': onLetter, 'e': onLetter, 'f': onLetter, 'g': onLetter,
+	'h': onLetter, 'i': onLetter, 'j': onLetter, 'k': onLetter, 'l': onLetter, 'm': onLetter, 'n': onLetter,
+	'o': onLetter, 'p': onLetter, 'q': onLetter, 'r': onLetter, 's': onLetter, 't': onLetter, 'u': onLetter,
+	'v': onLetter, 'w': onLetter, 'x': onLetter, 'y': onLetter, 'z': onLetter,
+	'A': onLetter, 'B': onLetter, 'C': onLetter, 'D': onLetter, 'E': onLetter, 'F': onLetter, 'G': onLetter,
+	'H': onLetter, 'I': onLetter, 'J': onLetter, 'K': onLetter, 'L': onLetter, 'M': onLetter, 'N': onLetter,
+	'O': onLetter, 'P': onLetter, 'Q': onLetter, 'R': onLetter, 'S': onLetter, 'T': onLetter, 'U': onLetter,
+	'V': onLetter, 'W': onLetter, 'X': onLetter, 'Y': onLetter, 'Z': onLetter,
+}
+
+// scanner finds the spans of one text in one pass. Fields that end in Until
+// remember how far an earlier look went, which keeps the pass linear.
+type scanner struct {
+	t      string
+	strict bool
+	spans  []span
+}
+
+// scan looks at every byte once and asks the classes that may begin there.
+func (s *scanner) scan() {
+	t := s.t
+	fresh := true // a word may begin at i
+	for i := 0; i < len(t); i++ {
+		c := t[i]
+		switch triggers[c] {
+		case 0:
+			fresh = c != '_'
+			continue
+		case onLetter:
+			if fresh {
+				s.atWord(i)
+				fresh = false
+			}
+			continue
+		case onDigit:
+			if fresh {
+				s.atNumber(i)
+				fresh = false
+			}
+			continue
+		case onColon:
+			s.atColon(i)
+		case onEquals:
+			s.atEquals(i)
+		case onAt:
+			s.atAt(i)
+		case onDash:
+			s.atDash(i)
+		case onStructure:
+			s.atStructure(i)
+		case onEscape:
+			i = s.atEscape(i)
+		}
+		fresh = true
+	}
+}
+
+// add records a span. Spans that touch become one, and a marker that is
+// already in the text is taken whole or not at all.
+func (s *scanner) add(k class, start, end int) {
+	if start >= end {
+		return
+	}
+	start, end = wholeMarkers(s.t, start, end)
+	for n := len(s.spans); n > 0 && s.spans[n-1].end >= start; n-- {
+		last := s.spans[n-1]
+		if last.start <= start {
+			start, k = last.start, last.class
+		}
+		end = max(end, last.end)
+		s.spans = s.spans[:n-1]
+	}
+	s.spans = append(s.spans, span{start, end, k})
+}
+
+// wholeMarkers widens the span so that it cuts no marker.
+func wholeMarkers(t string, start, end int) (int, int) {
+	if k := insideMarker(t, start); k >= 0 {
+		start = k
+	}
+	if k := insideMarker(t, end); k >= 0 {
+		end = k + len(marker)
+	}
+	return start, end
+}
+
+// insideMarker returns where the marker begins that lies across i, or -1.
+func insideMarker(t string, i int) int {
+	for k := max(0, i-len(marker)+1); k < i; k++ {
+		if t[k] == '[' && strings.HasPrefix(t[k:], marker) {
+			return k
+		}
+	}
+	return -1
+}
+
+// covered reports whether i lies in the last span.
+func (s *scanner) covered(i int) bool {
+	n := len(s.spans)
+	return n > 0 && s.spans[n-1].end > i && s.spans[n-1].start <= i
+}
