@@ -34,63 +34,57 @@ func bound(s string) string {
 }
 
 // assemble writes t with every span replaced by the marker, no longer than
-// MaxBytes. Of t at most the first shown bytes are written, and unseen is the
+// MaxBytes. Of t only the first shown bytes are written, and unseen is the
 // number of bytes that were not even looked at.
 func assemble(t string, spans []span, shown, unseen int) string {
-	size, left := 0, unseen
-	at := 0
+	for shown < len(t) && shown > 0 && !utf8.RuneStart(t[shown]) {
+		shown--
+	}
+	for n := len(spans); n > 0 && spans[n-1].start >= shown; n-- {
+		spans = spans[:n-1]
+	}
+	size, at := 0, 0
 	for _, p := range spans {
-		if p.start >= shown {
-			break
-		}
 		size += p.start - at + len(marker)
 		at = p.end
 	}
-	if at < shown {
-		size += shown - at
-		left += len(t) - shown
-	} else {
-		left += len(t) - at
-	}
+	size += max(0, shown-at)
+	left := unseen + len(t) - max(at, shown)
 	limit := MaxBytes
 	if size > limit || left > 0 {
 		limit -= suffixRoom
 	} else if len(spans) == 0 {
 		return t
 	}
+
 	var out strings.Builder
-	out.Grow(min(size, MaxBytes) + suffixRoom)
+	out.Grow(min(size, limit) + suffixRoom)
+	fits := true
 	at = 0
 	for _, p := range spans {
-		if p.start >= shown {
+		if fits = write(&out, t[at:p.start], limit) && out.Len()+len(marker) <= limit; !fits {
 			break
 		}
-		if out.Len()+p.start-at+len(marker) > limit {
-			break
-		}
-		out.WriteString(t[at:p.start])
 		out.WriteString(marker)
 		at = p.end
 	}
-	left += size - out.Len()
-	if at < shown {
-		next := shown
-		for _, p := range spans {
-			if p.start >= at {
-				next = min(p.start, shown)
-				break
-			}
-		}
-		part := cutText(t[at:next], limit-out.Len())
-		out.WriteString(part)
-		left -= len(part)
+	if fits && at < shown {
+		write(&out, t[at:shown], limit)
 	}
-	if left > 0 {
+	if left += size - out.Len(); left > 0 {
 		out.WriteString("…(+")
 		out.WriteString(strconv.Itoa(left))
 		out.WriteString(" bytes)")
 	}
 	return out.String()
+}
+
+// write appends part to out as far as limit allows, and reports whether all of
+// it fitted.
+func write(out *strings.Builder, part string, limit int) bool {
+	kept := cutText(part, limit-out.Len())
+	out.WriteString(kept)
+	return len(kept) == len(part)
 }
 
 // cutText returns the longest beginning of t of at most n bytes that ends on a
