@@ -7,10 +7,18 @@ func (s *scanner) atWord(i int) {}
 func (s *scanner) atNumber(i int) {}
 
 // atColon asks the classes that begin at a colon.
-func (s *scanner) atColon(i int) {}
+func (s *scanner) atColon(i int) {
+	if start, end := s.keyValue(i, i+1, ':'); start < end {
+		s.add(classKeyValue, start, end)
+	}
+}
 
 // atEquals asks the classes that begin at an equals sign.
-func (s *scanner) atEquals(i int) {}
+func (s *scanner) atEquals(i int) {
+	if start, end := s.keyValue(i, i+1, '='); start < end {
+		s.add(classKeyValue, start, end)
+	}
+}
 
 // atAt asks the classes that are recognised by an at sign.
 func (s *scanner) atAt(i int) {}

@@ -44,6 +44,8 @@ type scanner struct {
 	t      string
 	strict bool
 	spans  []span
+
+	pairUntil int // end of the last value found by keyValue
 }
 
 // scan looks at every byte once and asks the classes that may begin there.

@@ -1,0 +1,166 @@
+package sanitize
+
+// keyValue looks at a separator at t[sep:after], which is "=" or ":" or an
+// encoded form of it, and returns the span of the value when the key before it
+// promises a secret.
+func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
+	if sep < s.pairUntil {
+		return 0, 0
+	}
+	t := s.t
+	kind := s.keyBefore(sep)
+	if kind == noKey || kind == safeKey {
+		return 0, 0
+	}
+	at := after
+	for at < len(t) && at-after < 2 && (t[at] == '=' || t[at] == '>') {
+		at++
+	}
+	spaced := at < len(t) && t[at] == ' '
+	for at < len(t) && t[at] == ' ' {
+		at++
+	}
+	if at == len(t) {
+		return 0, 0
+	}
+	if kind == queryKey && (spaced || mark != '=' || !s.inQuery(sep)) {
+		return 0, 0
+	}
+	if mark == ':' && !spaced && at+1 < len(t) && t[at] == '/' && t[at+1] == '/' {
+		return 0, 0
+	}
+	start, end, quoted := s.value(at)
+	if start >= end {
+		return 0, 0
+	}
+	if !secretValue(t[start:end], kind, quoted) || !quoted && mark == ':' && spaced && s.proseAt(start, end) {
+		return 0, 0
+	}
+	s.pairUntil = end
+	return start, end
+}
+
+// value returns the span of the value that begins at t[at], without quotes.
+func (s *scanner) value(at int) (start, end int, quoted bool) {
+	t := s.t
+	quote, slashes, next := quoteAt(t, at)
+	if quote != 0 {
+		return next, quotedEnd(t, next, quote, slashes), true
+	}
+	if !markerAt(t, at) && (t[at] == '[' || t[at] == '{') && at+1 < len(t) {
+		if t[at] == '{' {
+			return at, nestedEnd(t, at), true
+		}
+		if quote, slashes, next = quoteAt(t, at+1); quote != 0 {
+			return next, quotedEnd(t, next, quote, slashes), true
+		}
+		at++
+	}
+	return at, bareEnd(t, at), false
+}
+
+// nestedEnd returns the index after the brace that closes the one at t[i].
+func nestedEnd(t string, i int) int {
+	depth := 0
+	for k := i; k < len(t); k++ {
+		switch t[k] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return k + 1
+			}
+		}
+	}
+	return len(t)
+}
+
+// keyBefore classifies the key that ends before the separator at t[sep]. The
+// key may be quoted, and be of two words.
+func (s *scanner) keyBefore(sep int) keyKind {
+	t := s.t
+	end := sep
+	for end > 0 && sep-end < 3 && t[end-1] == ' ' {
+		end--
+	}
+	if end > 0 && (t[end-1] == '"' || t[end-1] == '\'' || t[end-1] == '`' || t[end-1] == ']') {
+		end--
+		for end > 0 && t[end-1] == '\\' && sep-end < 9 {
+			end--
+		}
+	} else if end >= 3 && t[end-3] == '%' && t[end-2] == '2' && t[end-1] == '2' {
+		end -= 3
+	} else if end >= 6 && t[end-6] == '\\' && t[end-5:end] == "u0022" {
+		end -= 6
+	}
+	start := wordStart(t, end)
+	if start == end {
+		return noKey
+	}
+	kind := classify(t, start, end)
+	if kind == strongKey || kind == safeKey || start < 2 || t[start-1] != ' ' {
+		return kind
+	}
+	if first := wordStart(t, start-1); first < start-1 {
+		if two := classify(t, first, end); two == strongKey || two == safeKey {
+			return two
+		}
+	}
+	return kind
+}
+
+// wordStart returns where the key word begins that ends before t[end].
+func wordStart(t string, end int) int {
+	k := end
+	for k > 0 && end-k < maxKey && keyByte(t[k-1]) {
+		k--
+	}
+	return afterEscape(t, k, end)
+}
+
+func keyByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == '.' }
+
+// afterEscape returns the beginning of a word without the letters that belong
+// to an escape sequence just before it.
+func afterEscape(t string, k, end int) int {
+	if k == 0 || k == end {
+		return k
+	}
+	switch t[k-1] {
+	case '\\':
+		switch t[k] {
+		case 'n', 'r', 't', 'b', 'f':
+			return k + 1
+		case 'u', 'x':
+			width := 5
+			if t[k] == 'x' {
+				width = 3
+			}
+			if k+width <= end && isHex(t[k+1]) && isHex(t[k+width-1]) {
+				return k + width
+			}
+		}
+	case '%':
+		for k+2 <= end && isHex(t[k]) && isHex(t[k+1]) {
+			if t[k] != '2' || t[k+1] != '5' {
+				return k + 2
+			}
+			k += 2
+		}
+	}
+	return k
+}
+
+// inQuery reports whether the key before the separator at t[sep] belongs to
+// the query of a URL.
+func (s *scanner) inQuery(sep int) bool {
+	k := wordStart(s.t, sep)
+	return k > 0 && (s.t[k-1] == '?' || s.t[k-1] == '&' || s.t[k-1] == '#')
+}
+
+// proseAt reports whether t[start:end] begins prose and not a value.
+func (s *scanner) proseAt(start, end int) bool {
+	t := s.t
+	more := end < len(t) && (t[end] == ':' || t[end] == ' ' && end+1 < len(t) && (isAlnum(t[end+1]) || t[end+1] == '"'))
+	return more && prose(t[start:end])
+}
