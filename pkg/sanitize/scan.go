@@ -45,7 +45,13 @@ type scanner struct {
 	strict bool
 	spans  []span
 
-	pairUntil int // end of the last value found by keyValue
+	pairUntil   int // end of the last value found by keyValue
+	headerUntil int // end of the last value found by header
+	dashUntil   int // end of the last run of dashes
+	opaqueUntil int // end of the last run looked at by opaque
+	tokenUntil  int // end of the last token found by vendor or jwt
+	dsnEnd      int // end of the last span found by dsn
+	url         urlMemo
 }
 
 // scan looks at every byte once and asks the classes that may begin there.
@@ -56,7 +62,7 @@ func (s *scanner) scan() {
 		c := t[i]
 		switch triggers[c] {
 		case 0:
-			fresh = c != '_'
+			fresh = true
 			continue
 		case onLetter:
 			if fresh {
