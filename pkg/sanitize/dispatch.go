@@ -28,14 +28,58 @@ func (s *scanner) atWord(i int) {
 			start, end := s.spelled(i)
 			s.add(classEmail, start, end)
 		}
+	case 'm', 's', 'r':
+		s.command(i)
+	case 'f':
+		start, end := s.ipv6(i)
+		s.add(classIP, start, end)
+	}
+	if i+3 < len(t) && isDigit(t[i+2]) && isDigit(t[i+3]) {
+		start, end := s.iban(i)
+		s.add(classIBAN, start, end)
+	}
+	if literalFirst[t[i]|0x20-'a'] {
+		end := i
+		for end < len(t) && isLetter(t[end]) && end-i < 8 {
+			end++
+		}
+		start, stop := s.longLiteral(i, end)
+		s.add(classLiteral, start, stop)
 	}
 }
+
+// literalFirst holds the first letters of literalWords.
+var literalFirst = [26]bool{'b' - 'a': true, 'l' - 'a': true, 'n' - 'a': true, 'p' - 'a': true, 'r' - 'a': true, 'v' - 'a': true}
 
 // atNumber asks the classes that begin with the first digit of a number.
 func (s *scanner) atNumber(i int) {
 	if start, end := s.opaque(i); start < end {
 		s.add(classOpaque, start, end)
 	}
+	s.atDigits(i)
+}
+
+// atDigits asks the classes that begin with the first digit of a run, also
+// inside a word.
+func (s *scanner) atDigits(i int) {
+	t := s.t
+	if i+6 >= len(t) {
+		return
+	}
+	if t[i] == '2' || t[i] == '3' {
+		start, end := s.ipv6(i)
+		s.add(classIP, start, end)
+	}
+	if t[i+1] == '.' || t[i+2] == '.' || t[i+3] == '.' {
+		start, end := s.ipv4(i)
+		s.add(classIP, start, end)
+	}
+	start, end := s.card(i)
+	s.add(classCard, start, end)
+	start, end = s.national(i)
+	s.add(classNational, start, end)
+	start, end = s.phone(i)
+	s.add(classPhone, start, end)
 }
 
 // atColon asks the classes that begin at a colon.
@@ -57,7 +101,11 @@ func (s *scanner) atPair(sep, after int, mark byte) {
 }
 
 // atEquals asks the classes that begin at an equals sign.
-func (s *scanner) atEquals(i int) { s.atPair(i, i+1, '=') }
+func (s *scanner) atEquals(i int) {
+	start, end := s.columnValue(i)
+	s.add(classLiteral, start, end)
+	s.atPair(i, i+1, '=')
+}
 
 // atAt asks the classes that are recognised by an at sign.
 func (s *scanner) atAt(i int) {
@@ -74,11 +122,22 @@ func (s *scanner) atAt(i int) {
 func (s *scanner) atDash(i int) {
 	if start, end := s.pem(i); start < end {
 		s.add(classPEM, start, end)
+		return
 	}
+	start, end := s.option(i)
+	s.add(classCLI, start, end)
 }
 
-// atStructure asks the classes that begin with a bracket, a plus or a slash.
-func (s *scanner) atStructure(i int) {}
+// atStructure asks the classes that begin with a bracket or a slash.
+func (s *scanner) atStructure(i int) {
+	if s.t[i] == '/' {
+		start, end := s.homePath(i)
+		s.add(classPath, start, end)
+		return
+	}
+	start, end := s.body(i)
+	s.add(classBody, start, end)
+}
 
 // atEscape asks the classes that an encoded character begins, and returns the
 // index of its last byte.
@@ -87,6 +146,12 @@ func (s *scanner) atEscape(i int) int {
 	if t[i] == '\\' {
 		if i+1 == len(t) {
 			return i
+		}
+		if i > 0 && t[i-1] == ':' {
+			if start, end := s.windowsPath(i); start < end {
+				s.add(classPath, start, end)
+				return start - 1
+			}
 		}
 		switch t[i+1] {
 		case 'n', 'r', 't', 'b', 'f':

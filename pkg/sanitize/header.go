@@ -51,6 +51,13 @@ func (s *scanner) header(sep, after int, mark byte) (start, end int) {
 		return 0, 0
 	}
 	quote, slashes, next := quoteAt(t, start)
+	word := max(start, next)
+	for word < len(t) && t[word] != ' ' && t[word] != '"' {
+		word++
+	}
+	if placeholder(t[max(start, next):word]) || s.proseAt(max(start, next), word) {
+		return 0, 0
+	}
 	switch {
 	case quote != 0:
 		start = next
@@ -72,9 +79,6 @@ func (s *scanner) header(sep, after int, mark byte) (start, end int) {
 		end = quotedEnd(t, start, t[first-1], m)
 	default:
 		end = lineEnd(t, start)
-	}
-	if word := start + strings.IndexByte(t[start:end]+" ", ' '); placeholder(t[start:word]) || s.proseAt(start, word) {
-		return 0, 0
 	}
 	s.headerUntil = end
 	return start, end

@@ -36,6 +36,12 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if !secretValue(t[start:end], kind, quoted) || !quoted && mark == ':' && spaced && s.proseAt(start, end) {
 		return 0, 0
 	}
+	if mark == '=' && quoted && t[start-1] == '\'' && at == start-1 {
+		start = at // the quotes of a connection string belong to its value
+		if end < len(t) {
+			end++
+		}
+	}
 	s.pairUntil = end
 	return start, end
 }

@@ -82,8 +82,10 @@ func (z *Sanitizer) settle(s string) (out string, ok bool) {
 			out, ok = "", false
 		}
 	}()
+	var spans []span
 	for range maxRounds {
-		next := z.pass(s)
+		var next string
+		next, spans = z.pass(s, spans[:0])
 		if next == s {
 			return s, true
 		}
@@ -92,18 +94,17 @@ func (z *Sanitizer) settle(s string) (out string, ok bool) {
 	return "", false
 }
 
-// pass cleans s once.
-func (z *Sanitizer) pass(s string) string {
+// pass cleans s once, and returns the spans for reuse.
+func (z *Sanitizer) pass(s string, spans []span) (string, []span) {
 	looked := bound(s)
 	t := normalise(looked)
-	var room [16]span
-	sc := scanner{t: t, strict: z.cfg.Strict, spans: room[:0]}
+	sc := scanner{t: t, strict: z.cfg.Strict, spans: spans}
 	z.find(&sc)
 	shown := len(t)
 	if len(looked) < len(s) {
 		shown = max(0, shown-lookAhead)
 	}
-	return assemble(t, sc.spans, shown, len(s)-len(looked))
+	return assemble(t, sc.spans, shown, len(s)-len(looked)), sc.spans
 }
 
 // find collects the spans of all classes, in order and without overlap.

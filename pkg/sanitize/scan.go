@@ -19,13 +19,13 @@ const (
 	onAt                            // address
 	onDash                          // option, armour
 	onEscape                        // backslash or percent: an encoded character
-	onStructure                     // bracket or plus: body, telephone number
+	onStructure                     // bracket or slash: body, path
 )
 
 // triggers says for every byte what may begin at it.
 var triggers = [256]trigger{
 	':': onColon, '=': onEquals, '@': onAt, '-': onDash, '\\': onEscape, '%': onEscape,
-	'{': onStructure, '<': onStructure, '[': onStructure, '+': onStructure, '/': onStructure, '(': onStructure,
+	'{': onStructure, '<': onStructure, '[': onStructure, '/': onStructure,
 	'0': onDigit, '1': onDigit, '2': onDigit, '3': onDigit, '4': onDigit,
 	'5': onDigit, '6': onDigit, '7': onDigit, '8': onDigit, '9': onDigit,
 	'a': onLetter, 'b': onLetter, 'c': onLetter, 'd': onLetter, 'e': onLetter, 'f': onLetter, 'g': onLetter,
@@ -44,21 +44,39 @@ type scanner struct {
 	t      string
 	strict bool
 	spans  []span
+	hidden int // how much shorter the spans make the text
+	skipTo int // what lies before in the last span need not be scanned
 
-	pairUntil   int // end of the last value found by keyValue
-	headerUntil int // end of the last value found by header
-	dashUntil   int // end of the last run of dashes
-	opaqueUntil int // end of the last run looked at by opaque
-	tokenUntil  int // end of the last token found by vendor or jwt
-	dsnEnd      int // end of the last span found by dsn
-	url         urlMemo
+	pairUntil    int // end of the last value found by keyValue
+	headerUntil  int // end of the last value found by header
+	dashUntil    int // end of the last run of dashes
+	opaqueUntil  int // end of the last run looked at by opaque
+	tokenUntil   int // end of the last token found by vendor or jwt
+	dsnEnd       int // end of the last span found by dsn
+	phoneUntil   int // end of the last number found by phone
+	bodyUntil    int // end of the last object looked at by body
+	columnUntil  int // end of the last value found by columnValue
+	literalUntil int // end of the last text looked at by longLiteral
+	mysqlUntil   int // how far options count as those of mysql
+	commandUntil int // how far -p and -a count as a password
+	ipUntil      int // end of the last run looked at by ipv6
+	url          urlMemo
 }
 
-// scan looks at every byte once and asks the classes that may begin there.
+// lookBack is how much of the end of a span is scanned for what begins in it
+// and reaches beyond it.
+const lookBack = 64
+
+// scan looks at every byte once and asks the classes that may begin there. It
+// leaves out the inside of long spans, and stops when more text was passed
+// than can be written down.
 func (s *scanner) scan() {
 	t := s.t
 	fresh := true // a word may begin at i
-	for i := 0; i < len(t); i++ {
+	for i := 0; i < len(t) && i-s.hidden <= MaxBytes+lookAhead; i++ {
+		if i < s.skipTo {
+			i, fresh = s.skipTo, false
+		}
 		c := t[i]
 		switch triggers[c] {
 		case 0:
@@ -74,6 +92,8 @@ func (s *scanner) scan() {
 			if fresh {
 				s.atNumber(i)
 				fresh = false
+			} else if !isDigit(t[i-1]) {
+				s.atDigits(i)
 			}
 			continue
 		case onColon:
@@ -107,8 +127,14 @@ func (s *scanner) add(k class, start, end int) {
 		}
 		end = max(end, last.end)
 		s.spans = s.spans[:n-1]
+		s.hidden -= last.end - last.start - len(marker)
+	}
+	if s.spans == nil {
+		s.spans = make([]span, 0, 16)
 	}
 	s.spans = append(s.spans, span{start, end, k})
+	s.hidden += end - start - len(marker)
+	s.skipTo = end - lookBack
 }
 
 // wholeMarkers widens the span so that it cuts no marker.
