@@ -127,7 +127,7 @@ func closing(t string, i int, c byte) int {
 func authScheme(word string) bool {
 	switch len(word) {
 	case 5:
-		return strings.EqualFold(word, "basic") || strings.EqualFold(word, "token")
+		return strings.EqualFold(word, "basic")
 	case 6:
 		return strings.EqualFold(word, "bearer") || strings.EqualFold(word, "digest") || strings.EqualFold(word, "apikey")
 	case 9:
@@ -247,10 +247,15 @@ func bearerValue(t, v string, stop int) bool {
 // authWordEnd returns the end of the name of an authentication scheme that
 // begins at t[i], or i.
 func authWordEnd(t string, i int) int {
-	for _, name := range [...]string{"bearer", "basic", "digest", "negotiate", "ntlm", "apikey"} {
-		if end := i + len(name); end < len(t) && !isAlnum(t[end]) && strings.EqualFold(t[i:end], name) {
-			return end
-		}
+	end := i + 4
+	for end < len(t) && isLetter(t[end]) && end-i < 10 {
+		end++
+	}
+	if end >= len(t) || isAlnum(t[end]) || end-i < 4 {
+		return i
+	}
+	if w := t[i:end]; authScheme(w) || len(w) == 4 && strings.EqualFold(w, "ntlm") {
+		return end
 	}
 	return i
 }

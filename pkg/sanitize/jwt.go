@@ -11,14 +11,14 @@ func (s *scanner) jwt(i int) (start, end int) {
 	segments := 0
 	for segments < 5 {
 		first := end
-		for end < len(t) && (dashed.has(t[end]) || t[end] == '=') {
+		for end < len(t) && (kinds[t[end]]&kToken != 0 || t[end] == '=') {
 			end++
 		}
 		segments++
 		if segments == 1 && end-first < 10 {
 			return 0, 0
 		}
-		if end+1 >= len(t) || t[end] != '.' || !dashed.has(t[end+1]) && t[end+1] != '.' {
+		if end+1 >= len(t) || t[end] != '.' || kinds[t[end+1]]&kToken == 0 && t[end+1] != '.' {
 			break
 		}
 		end++

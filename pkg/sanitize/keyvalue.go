@@ -124,8 +124,6 @@ func wordStart(t string, end int) int {
 	return afterEscape(t, k, end)
 }
 
-func keyByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == '.' }
-
 // afterEscape returns the beginning of a word without the letters that belong
 // to an escape sequence just before it.
 func afterEscape(t string, k, end int) int {

@@ -15,17 +15,17 @@ const (
 // looks random: upper case, lower case and digits, in quick change.
 func (s *scanner) opaque(i int) (start, end int) {
 	t := s.t
-	if i < s.opaqueUntil {
+	if i < s.opaqueUntil || i+minOpaque > len(t) || !opaqueByte(t[i+minOpaque-1]) || !opaqueByte(t[i+minOpaque/2]) {
 		return 0, 0
 	}
 	end = i
 	for end < len(t) && opaqueByte(t[end]) {
 		end++
 	}
-	s.opaqueUntil = end
 	if end-i < minOpaque {
 		return 0, 0
 	}
+	s.opaqueUntil = end
 	run := t[i:end]
 	for end < len(t) && t[end] == '=' {
 		end++
@@ -34,10 +34,6 @@ func (s *scanner) opaque(i int) (start, end int) {
 		return 0, 0
 	}
 	return i, end
-}
-
-func opaqueByte(c byte) bool {
-	return isAlnum(c) || c == '+' || c == '/' || c == '_' || c == '-'
 }
 
 // pathLike reports whether a run is part of a path, a host name or an import.

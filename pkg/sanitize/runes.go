@@ -53,19 +53,50 @@ func invisible(r rune) bool {
 	return false
 }
 
-func isPunct(c byte) bool {
-	return c > ' ' && c < 0x7F && !isAlnum(c)
-}
+// Kinds of ASCII characters.
+const (
+	kDigit uint8 = 1 << iota
+	kUpper
+	kLower
+	kHex
+	kOpaque // base64 in both alphabets, without padding
+	kKey    // part of the name of a key
+	kToken  // base64url
+)
 
-func isAlnum(c byte) bool { return isLetter(c) || isDigit(c) }
+// kinds holds the kinds of every byte.
+var kinds = func() (k [256]uint8) {
+	for c := '0'; c <= '9'; c++ {
+		k[c] = kDigit | kHex | kOpaque | kKey | kToken
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		k[c] = kLower | kOpaque | kKey | kToken
+		k[c-'a'+'A'] = kUpper | kOpaque | kKey | kToken
+	}
+	for c := 'a'; c <= 'f'; c++ {
+		k[c] |= kHex
+		k[c-'a'+'A'] |= kHex
+	}
+	k['+'], k['/'], k['.'] = kOpaque, kOpaque, kKey
+	k['-'], k['_'] = kOpaque|kKey|kToken, kOpaque|kKey|kToken
+	return k
+}()
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isPunct(c byte) bool { return c > ' ' && c < 0x7F && !isAlnum(c) }
+
+func isAlnum(c byte) bool { return kinds[c]&(kDigit|kUpper|kLower) != 0 }
+
+func isLetter(c byte) bool { return kinds[c]&(kUpper|kLower) != 0 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func isHex(c byte) bool { return kinds[c]&kHex != 0 }
+
+func opaqueByte(c byte) bool { return kinds[c]&kOpaque != 0 }
+
+func keyByte(c byte) bool { return kinds[c]&kKey != 0 }
 
 func lower(c byte) byte {
 	if isUpper(c) {

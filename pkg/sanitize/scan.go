@@ -87,6 +87,9 @@ func (s *scanner) scan() {
 				s.atWord(i)
 				fresh = false
 			}
+			for i+1 < len(t) && triggers[t[i+1]] == onLetter {
+				i++
+			}
 			continue
 		case onDigit:
 			if fresh {

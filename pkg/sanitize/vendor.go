@@ -54,6 +54,7 @@ var vendorTokens = [128][]vendorToken{
 	'C': {{"CFPAT-", dashed, 20}},
 	'D': {{"DSN.", dashed, 20}},
 	'E': {{"EAAC", alnums, 20}, {"EAAG", alnums, 20}, {"EAAA", dashed, 40}, {"EZAK", alnums, 40}, {"EZTK", alnums, 40}},
+	'F': {{"FLWSECK_", dashed, 12}, {"FLWSECK-", dashed, 12}},
 	'G': {{"GOCSPX-", dashed, 16}, {"GR1348941", dashed, 16}},
 	'L': {{"LTAI", alnums, 12}},
 	'N': {{"NRAK-", upperDigits, 20}, {"NRJS-", hexDigits, 16}},
@@ -65,7 +66,7 @@ var vendorTokens = [128][]vendorToken{
 		{"dp.st.", dotted, 20}, {"duffel_test_", dashed, 20}, {"duffel_live_", dashed, 20}, {"dG9rO", base64s, 20},
 	},
 	'e': {{"eu01xx", hexDigits, 20}, {"eyJrIjoi", base64s, 16}},
-	'f': {{"fio-u-", dashed, 20}, {"fo1_", dashed, 20}, {"fm1_", base64s, 20}, {"fm2_", base64s, 20}, {"FLWSECK_", dashed, 12}},
+	'f': {{"fio-u-", dashed, 20}, {"fo1_", dashed, 20}, {"fm1_", base64s, 20}, {"fm2_", base64s, 20}},
 	'g': {
 		{"ghp_", alnums, 10}, {"gho_", alnums, 10}, {"ghs_", alnums, 10}, {"ghu_", alnums, 10}, {"ghr_", alnums, 10},
 		{"github_pat_", words, 10}, {"glpat-", dotted, 10}, {"gldt-", dashed, 10}, {"glrt-", dashed, 10},
@@ -105,11 +106,22 @@ var vendorTokens = [128][]vendorToken{
 	'y': {{"ya29.", dashed, 10}},
 }
 
+// vendorSeconds holds for every first letter a bit for the low five bits of
+// every second character.
+var vendorSeconds = func() (bits [256]uint32) {
+	for first, tokens := range vendorTokens {
+		for _, v := range tokens {
+			bits[first] |= 1 << (v.prefix[1] & 31)
+		}
+	}
+	return bits
+}()
+
 // vendor looks at a word at t[i] and returns the span of a token that a known
 // service has issued.
 func (s *scanner) vendor(i int) (start, end int) {
 	t := s.t
-	if t[i] >= 128 {
+	if i+8 > len(t) || vendorSeconds[t[i]]&(1<<(t[i+1]&31)) == 0 {
 		return 0, 0
 	}
 	for _, v := range vendorTokens[t[i]] {
