@@ -8,7 +8,7 @@ import (
 )
 
 // unescape undoes the escapes that the head of a case file describes.
-func unescape(t *testing.T, s string) string {
+func unescape(t testing.TB, s string) string {
 	t.Helper()
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -53,7 +53,7 @@ func unescape(t *testing.T, s string) string {
 
 // readCases returns the rows of a case file that are not comments, split at
 // tabs and unescaped.
-func readCases(t *testing.T, name string, columns int) [][]string {
+func readCases(t testing.TB, name string, columns int) [][]string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
