@@ -96,6 +96,9 @@ func (j Job) Apply(e *Event) (Job, error) {
 		next = from
 		if e.Type() == TypeJobRedriven {
 			// A run opened by a redrive may be all that is on record.
+			if e.Run == 1 {
+				return refuse("a redrive opens a run after the first")
+			}
 			from.State = StateFailed
 		}
 	case e.Type() == TypeJobRedriven:
