@@ -368,34 +368,63 @@ func TestCommandsDieWithTheWorker(t *testing.T) {
 	eventually(t, "the end of the command", func() bool { return !running(pid) })
 }
 
-// The runtime ends the thread of a goroutine that returns while it is locked to
-// it. A command started there by itself dies; one started by a starter lives.
-func TestCommandsOutliveTheThreadThatAskedForThem(t *testing.T) {
+// endThreads ends many threads of this process, all that are idle among them:
+// the runtime ends the thread of a goroutine that returns while locked to it.
+func endThreads() {
+	var all sync.WaitGroup
+	barrier := make(chan struct{})
+	for range 50 {
+		all.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			all.Done()
+			<-barrier
+		}()
+	}
+	all.Wait()
+	close(barrier)
+}
+
+// A command dies with the thread that started it. One that a starter started
+// lives on whatever happens to other threads.
+func TestCommandsOutliveTheThreadsOfTheWorker(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // only there a command dies with a thread
 	}
 	s := newStarter()
-	run := func(start func(*exec.Cmd) error) *exec.Cmd {
+	command := func() *exec.Cmd {
 		cmd := exec.Command("sleep", "60")
 		cmd.SysProcAttr = ownGroup()
-		started := make(chan error)
-		go func() {
-			runtime.LockOSThread()
-			started <- start(cmd)
-		}()
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
 		return cmd
 	}
-	safe := run(s.start)
-	unsafe := run(func(c *exec.Cmd) error { return c.Start() })
-	_ = unsafe.Wait() // the thread that started it is gone
-	if !running(safe.Process.Pid) {
-		t.Error("the command died with a thread")
+	var safe []*exec.Cmd
+	for range 20 {
+		cmd := command()
+		if err := s.start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		safe = append(safe, cmd)
+		endThreads()
 	}
-	_ = safe.Process.Kill()
-	_ = safe.Wait()
+	// The threads do end: a command that was started on one of them is gone.
+	doomed := command()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		started <- doomed.Start()
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	_ = doomed.Wait()
+	endThreads()
+	for i, cmd := range safe {
+		if !running(cmd.Process.Pid) {
+			t.Errorf("command %d died with a thread", i)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
 }
 
 func BenchmarkStart(b *testing.B) {
