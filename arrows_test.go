@@ -43,6 +43,9 @@ var arrows = map[string]map[string]string{
 		"pkg/sanitize": "what a page says of an error is cleaned",
 	},
 	"internal/connect": {},
+	"internal/jobsfile": {
+		"pkg/retrytopics": "a job type's policy and the tiers are in the file",
+	},
 	"internal/projector": {
 		"pkg/events":   "it decodes the log",
 		"pkg/sanitize": "text read from the log stays sanitize.Text",

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func run(ctx context.Context, p process) int {
 	version := flags.Bool("version", false, "")
 	err := flags.Parse(p.args)
 	switch {
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		help(p.stdout)
 		return exitDone
 	case err == nil && flags.NArg() > 0:

@@ -33,7 +33,7 @@ func newLog(v variables, w io.Writer) *slog.Logger {
 // serve runs the worker with its admin server and its traces until ctx ends or
 // the worker fails, and returns the exit code.
 func serve(ctx context.Context, p *plan, stderr io.Writer) int {
-	log := newLog(p.config.Worker, stderr)
+	log := newLog(p.Worker, stderr)
 	clean := sanitize.New(sanitize.Config{Secrets: p.secrets})
 	registry := admin.NewRegistry()
 	deps := worker.Deps{
@@ -44,22 +44,22 @@ func serve(ctx context.Context, p *plan, stderr io.Writer) int {
 		otel.SetErrorHandler(&exportErrors{log: log, clean: clean})
 		tp, err := newTracer(ctx, p.Tracing.ServiceName)
 		if err != nil {
-			log.Error("tracing cannot start", "error", clean.Error(err))
+			log.Error("tracing cannot start", "err", clean.Error(err))
 			return exitFailed
 		}
 		defer func() {
 			if err := flush(ctx, tp); err != nil {
-				log.Warn("traces are lost", "error", clean.Error(err))
+				log.Warn("traces are lost", "err", clean.Error(err))
 			}
 		}()
 		deps.Tracer = tp
 	}
 	w, err := worker.New(p.worker, deps)
 	if err != nil {
-		log.Error("worker cannot start", "error", clean.Error(err))
+		log.Error("worker cannot start", "err", clean.Error(err))
 		return exitUsage
 	}
-	srv, err := admin.New(admin.Config{Addr: p.config.Worker.AdminAddr}, admin.Deps{
+	srv, err := admin.New(admin.Config{Addr: p.Worker.AdminAddr}, admin.Deps{
 		Ready: func() error {
 			if ctx.Err() != nil {
 				return errors.New("shutting down")
@@ -69,7 +69,7 @@ func serve(ctx context.Context, p *plan, stderr io.Writer) int {
 		Metrics: registry, Log: log, Sanitizer: clean,
 	})
 	if err != nil {
-		log.Error("admin server cannot start", "error", clean.Error(err))
+		log.Error("admin server cannot start", "err", clean.Error(err))
 		return exitFailed
 	}
 	log.Info("worker starting", "version", buildVersion(), "group", p.worker.Group, "topics", p.worker.Topics, "types", len(p.worker.Types), "admin_addr", srv.Addr())
@@ -83,10 +83,9 @@ func serve(ctx context.Context, p *plan, stderr io.Writer) int {
 	stopAdmin()
 	err = errors.Join(err, <-adminDone)
 	if err != nil {
-		log.Error("worker failed", "error", clean.Error(err))
+		log.Error("worker failed", "err", clean.Error(err))
 		return exitFailed
 	}
-	log.Info("worker stopped")
 	return exitDone
 }
 

@@ -130,7 +130,7 @@ func TestACommandIsToldAboutTheJob(t *testing.T) {
 	}
 	names := []string{}
 	vars := map[string]string{}
-	for _, line := range strings.Split(string(b), "\n") {
+	for line := range strings.SplitSeq(string(b), "\n") {
 		if name, v, ok := strings.Cut(line, "="); ok {
 			vars[name] = v
 			names = append(names, name)
@@ -262,10 +262,10 @@ const helperSignals = "JOBTRAIL_TEST_HELPER_SIGNALS"
 func TestMain(m *testing.M) {
 	if os.Getenv(helperSignals) != "" {
 		ctx := untilSignal()
-		fmt.Println("started")
+		fmt.Fprintln(os.Stdout, "started")
 		<-ctx.Done()
-		fmt.Println("first signal")
-		time.Sleep(time.Minute)
+		fmt.Fprintln(os.Stdout, "first signal")
+		<-time.After(time.Minute)
 		os.Exit(1)
 	}
 	if file := os.Getenv(helperFile); file != "" {

@@ -81,5 +81,5 @@ func (e *exportErrors) Handle(err error) {
 	silent := e.silent
 	e.silent = 0
 	e.mu.Unlock()
-	e.log.Warn("traces are not sent", "error", e.clean.Error(err), "not_logged", silent)
+	e.log.Warn("traces are not sent", "err", e.clean.Error(err), "not_logged", silent)
 }

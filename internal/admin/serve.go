@@ -94,7 +94,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			s.deps.Log.Error("admin server stopped, restarting", "addr", s.addr, "error", s.deps.Sanitizer.Error(err))
+			s.deps.Log.Error("admin server stopped, restarting", "addr", s.addr, "err", s.deps.Sanitizer.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -103,7 +103,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		if l, err = net.Listen("tcp", s.addr); err != nil {
 			l = nil
-			s.deps.Log.Error("admin address cannot be opened", "addr", s.addr, "error", s.deps.Sanitizer.Error(err))
+			s.deps.Log.Error("admin address cannot be opened", "addr", s.addr, "err", s.deps.Sanitizer.Error(err))
 		}
 	}
 }
@@ -125,13 +125,14 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	if err := srv.Shutdown(last); err != nil {
+	err := srv.Shutdown(last)
+	if err != nil { // requests in flight
 		err = srv.Close()
-		<-done
-		return err
 	}
-	<-done
-	return nil
+	if stopped := <-done; !errors.Is(stopped, http.ErrServerClosed) {
+		err = errors.Join(err, stopped)
+	}
+	return err
 }
 
 func (s *Server) routes() http.Handler {

@@ -254,7 +254,7 @@ func fill(target reflect.Value) {
 			}
 			v.SetInt(int64(n))
 		case v.Type() == reflect.SliceOf(durationType):
-			for _, s := range strings.Fields(def) {
+			for s := range strings.FieldsSeq(def) {
 				v.Set(reflect.Append(v, reflect.ValueOf(mustDuration(s))))
 			}
 		default:

@@ -97,7 +97,7 @@ func (c checker) within(key string) bool {
 func (c checker) job(key, name string, defaults settings, j job) Type {
 	t := Type{Name: name, Policy: retrytopics.DefaultPolicy(), Concurrency: j.Concurrency, HTTP: j.HTTP, Exec: j.Exec}
 	defaults.apply(&t.Policy)
-	j.settings.apply(&t.Policy)
+	j.apply(&t.Policy)
 	c.policy(key, t.Policy)
 	switch {
 	case c.bad[key]:
