@@ -15,8 +15,8 @@ import (
 // reachKafka opens a client and makes sure that a broker answers within 10 s,
 // so that a wrong address is said at once and not at the end of a timeout. The
 // caller closes it.
-func (g *Globals) reachKafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
-	cl, err := g.Kafka(opts...)
+func (g *Globals) reachKafka(ctx context.Context) (*kgo.Client, error) {
+	cl, err := g.Kafka()
 	if err != nil {
 		return nil, err
 	}

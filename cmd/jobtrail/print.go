@@ -57,7 +57,7 @@ func wrap(first, indent, text string) string {
 	var b strings.Builder
 	line := first
 	empty := true
-	for _, word := range strings.Fields(printable(text)) {
+	for word := range strings.FieldsSeq(printable(text)) {
 		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > 100 {
 			b.WriteString(line + "\n")
 			line, empty = indent, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -18,11 +19,12 @@ type RefusedError struct{ Problems []retrytopics.Problem }
 
 // Error implements error, one problem a line.
 func (e *RefusedError) Error() string {
-	s := "nothing was changed, since this is not possible:"
+	var b strings.Builder
+	b.WriteString("nothing was changed, since this is not possible:")
 	for _, p := range e.Problems {
-		s += "\n  " + p.String()
+		b.WriteString("\n  " + p.String())
 	}
-	return s
+	return b.String()
 }
 
 // ApplyTopics does the steps of a plan in their order and calls done after each.

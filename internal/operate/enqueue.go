@@ -159,16 +159,13 @@ func jobBytes(ctx context.Context, open func(opts ...kgo.Opt) (*kgo.Client, erro
 
 // jobErrors returns the *jobs.JobError values that err joins.
 func jobErrors(err error) []*jobs.JobError {
-	if one, ok := err.(*jobs.JobError); ok {
-		return []*jobs.JobError{one}
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
-	}
 	var all []*jobs.JobError
-	for _, e := range joined.Unwrap() {
-		all = append(all, jobErrors(e)...)
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, jobErrors(e)...)
+		}
+	} else if one, ok := errors.AsType[*jobs.JobError](err); ok {
+		all = append(all, one)
 	}
 	return all
 }

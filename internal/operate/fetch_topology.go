@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -61,7 +62,7 @@ func listTopics(ctx context.Context, cl *kgo.Client, names []string) (map[string
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = kmsg.StringPtr(name)
+		topic.Topic = new(name)
 		req.Topics = append(req.Topics, topic)
 	}
 	resp, err := req.RequestWith(ctx, cl)
@@ -76,7 +77,7 @@ func listTopics(ctx context.Context, cl *kgo.Client, names []string) (map[string
 		switch err := kerr.ErrorForCode(topic.ErrorCode); {
 		case err == nil:
 			topics[*topic.Topic] = topic
-		case err != kerr.UnknownTopicOrPartition:
+		case !errors.Is(err, kerr.UnknownTopicOrPartition):
 			return nil, fmt.Errorf("asking the brokers for topic %s: %w", *topic.Topic, err)
 		}
 	}

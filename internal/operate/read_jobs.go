@@ -46,7 +46,7 @@ func ReadJobs(r io.Reader, defaults jobs.Job, now time.Time) iter.Seq[JobLine] {
 			}
 			line = bytes.TrimSpace(line)
 			switch {
-			case err != nil && err != io.EOF:
+			case err != nil && !errors.Is(err, io.EOF):
 				yield(JobLine{Number: n, Err: fmt.Errorf("reading: %w", err)})
 				return
 			case len(line) > 0:
@@ -55,7 +55,7 @@ func ReadJobs(r io.Reader, defaults jobs.Job, now time.Time) iter.Seq[JobLine] {
 					return
 				}
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 		}
@@ -72,7 +72,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if len(line) > MaxJobLine {
 			return nil, fmt.Errorf("the line is longer than %d bytes", MaxJobLine)
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
 		}
 	}

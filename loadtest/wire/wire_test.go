@@ -34,7 +34,7 @@ const examples = "../../docs/examples/"
 
 // python returns a command that runs Python with what the example needs, which
 // is fetched once into the cache of the local stack.
-func python(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
+func python(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	interpreter, err := exec.LookPath("python3")
 	if err != nil {
@@ -55,7 +55,7 @@ func python(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	sum := sha256.Sum256(append(wanted, version...))
 	dir := filepath.Join(cache, "python-"+hex.EncodeToString(sum[:])[:12])
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		install(t, ctx, interpreter, cache, dir)
+		install(ctx, t, interpreter, cache, dir)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,12 @@ func python(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func install(t *testing.T, ctx context.Context, interpreter, cache, dir string) {
+func install(ctx context.Context, t *testing.T, interpreter, cache, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// Beside its final place, since it is moved there.
 	partial, err := os.MkdirTemp(cache, "python-partial-")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestProducerInPython(t *testing.T) {
 	for _, l := range lines {
 		stdin.WriteString(l.json + "\n")
 	}
-	cmd := python(t, ctx, examples+"produce.py", strings.Join(brokers, ","), topic)
+	cmd := python(ctx, t, examples+"produce.py", strings.Join(brokers, ","), topic)
 	cmd.Stdin = &stdin
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -134,13 +135,13 @@ func TestProducerInPython(t *testing.T) {
 	if err != nil {
 		t.Fatalf("produce.py: %v\n%s", err, &stderr)
 	}
-	checkRecords(t, ctx, cl, topic, string(out))
-	checkPartitions(t, ctx, cl, topic, string(out))
-	runJobs(t, ctx, brokers, topology)
+	checkRecords(ctx, t, cl, topic, string(out))
+	checkPartitions(ctx, t, cl, topic, string(out))
+	runJobs(ctx, t, brokers, topology)
 }
 
 // checkRecords holds the records on the topic against the lines.
-func checkRecords(t *testing.T, ctx context.Context, cl *kgo.Client, topic, out string) {
+func checkRecords(ctx context.Context, t *testing.T, cl *kgo.Client, topic, out string) {
 	t.Helper()
 	records := map[string]*kgo.Record{}
 	for len(records) < len(lines) {
@@ -169,7 +170,7 @@ func checkRecords(t *testing.T, ctx context.Context, cl *kgo.Client, topic, out 
 }
 
 // checkPartitions publishes the same ids from Go: each lands beside the first.
-func checkPartitions(t *testing.T, ctx context.Context, cl *kgo.Client, topic, out string) {
+func checkPartitions(ctx context.Context, t *testing.T, cl *kgo.Client, topic, out string) {
 	t.Helper()
 	publisher, err := jobs.New(jobs.Config{Topic: topic}, cl)
 	if err != nil {
@@ -187,7 +188,7 @@ func checkPartitions(t *testing.T, ctx context.Context, cl *kgo.Client, topic, o
 }
 
 // runJobs runs them: of each id the first publication, which is Python's.
-func runJobs(t *testing.T, ctx context.Context, brokers []string, topology retrytopics.Topology) {
+func runJobs(ctx context.Context, t *testing.T, brokers []string, topology retrytopics.Topology) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
