@@ -71,8 +71,9 @@ func (c *clock) take(appended events.Time, answered time.Time) {
 }
 
 // measureClock asks the brokers for the append time of the newest record of an
-// evidence partition, right after a tick wrote one.
-func (w *Worker) measureClock(ctx context.Context, partition int32) {
+// evidence partition, right after the tick that began at the given time wrote
+// one. What lies between that time and the answer is how far off it may be.
+func (w *Worker) measureClock(ctx context.Context, partition int32, begun time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	topic := w.topo.Evidence()
@@ -94,11 +95,12 @@ func (w *Worker) measureClock(ctx context.Context, partition int32) {
 	w.clock.take(events.Time(newest), answered)
 	skew, _ := w.clock.state()
 	w.metrics.skew.Set(skew.Seconds())
-	hold := skew.Abs() > skewStop
+	unsure := answered.Sub(begun)
+	hold := skew.Abs() > skewStop+unsure
 	switch {
 	case hold:
 		w.deps.Log.Error("the clock differs too much from the brokers' clock: no job is started", "skew", skew)
-	case skew.Abs() > skewWarn:
+	case skew.Abs() > skewWarn+unsure:
 		w.deps.Log.Warn("the clock differs from the brokers' clock", "skew", skew)
 	}
 	w.mu.Lock()

@@ -75,8 +75,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	}
 	begun := time.Now()
 	w.l.generation = uint32(max(generation, 0))
-	skew, known := w.clock.state()
-	if !known || skew.Abs() > skewStop {
+	if _, known := w.clock.state(); !known {
 		w.l.hold = true
 	}
 	b := w.l.collect(w.clock.now())
@@ -105,7 +104,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	if err == nil {
 		w.conclude(b, checkpoints, begun)
 		if w.clock.due() {
-			w.measureClock(ctx, b.partition())
+			w.measureClock(ctx, b.partition(), begun)
 		}
 		return true, nil
 	}
