@@ -106,6 +106,7 @@ func Parse(headers []kgo.RecordHeader, origin events.Publication) (Meta, error) 
 		}
 		if bit != 0 && seen&bit != 0 {
 			err = errors.New("it is there twice")
+			m.forget(h.Key)
 		}
 		seen |= bit
 		if err != nil {
@@ -122,6 +123,27 @@ func Parse(headers []kgo.RecordHeader, origin events.Publication) (Meta, error) 
 		m.ContentType = DefaultContentType
 	}
 	return m, errors.Join(errs...)
+}
+
+// forget drops what was read of a header that is there twice: nobody can tell
+// which one was meant.
+func (m *Meta) forget(key string) {
+	switch key {
+	case HeaderJobID:
+		m.JobID = ""
+	case HeaderJobType:
+		m.JobType = ""
+	case HeaderOperationID:
+		m.OperationID = ""
+	case HeaderTenantID:
+		m.TenantID = ""
+	case HeaderNotBefore:
+		m.NotBefore = 0
+	case HeaderDeadline:
+		m.Deadline = 0
+	case HeaderContentType:
+		m.ContentType = ""
+	}
 }
 
 // printable returns an id of printable ASCII, empty with an error otherwise.
@@ -182,24 +204,33 @@ func FormatTime(t events.Time) []byte {
 // error, which wraps ErrMalformed, says why the record has none.
 func State(headers []kgo.RecordHeader) (events.HopState, error) {
 	var h events.HopState
+	bad := func(err error) (events.HopState, error) {
+		return h, fmt.Errorf("%w %s: %w", ErrMalformed, HeaderState, err)
+	}
+	found := false
 	for _, x := range headers {
 		if x.Key != HeaderState {
 			continue
 		}
+		if found {
+			return bad(errors.New("it is there twice"))
+		}
+		found = true
 		if err := h.Decode(x.Value); err != nil {
-			return h, fmt.Errorf("%w %s: %w", ErrMalformed, HeaderState, err)
+			return bad(err)
 		}
-		switch {
-		case h.Format == 0 || h.Format > HopFormat:
-			return h, fmt.Errorf("%w %s: format %d is not known", ErrMalformed, HeaderState, h.Format)
-		case h.Run == 0:
-			return h, fmt.Errorf("%w %s: it names no run", ErrMalformed, HeaderState)
-		case h.Origin.Topic == "":
-			return h, fmt.Errorf("%w %s: it names no origin", ErrMalformed, HeaderState)
-		}
-		return h, nil
 	}
-	return h, fmt.Errorf("%w %s: it is missing", ErrMalformed, HeaderState)
+	switch {
+	case !found:
+		return bad(errors.New("it is missing"))
+	case h.Format == 0 || h.Format > HopFormat:
+		return bad(fmt.Errorf("format %d is not known", h.Format))
+	case h.Run == 0:
+		return bad(errors.New("it names no run"))
+	case h.Origin.Topic == "":
+		return bad(errors.New("it names no origin"))
+	}
+	return h, nil
 }
 
 // Hop returns the record that carries rec to another topic of the group: the
