@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Job is where one run of a publication stands: what folding its events gives.
 // The zero Job is a publication of which nothing is on record.
@@ -63,6 +66,15 @@ var transitions = map[State]map[Type][]State{
 	StateCancelled: {TypeJobRedriven: {StatePending}},
 	StateExpired:   {TypeJobRedriven: {StatePending}},
 }
+
+// States returns every state, in the order of their numbers.
+func States() []State {
+	return append([]State{StatePending, StateRunning, StateDeciding, StateRetryWaiting, StateParked}, finals...)
+}
+
+// LeadsTo returns the states that an event of type t may lead to from a state;
+// none when the event is illegal there.
+func LeadsTo(from State, t Type) []State { return slices.Clone(transitions[from][t]) }
 
 var finals = []State{StateSucceeded, StateFailed, StateCancelled, StateExpired, StateErased}
 
