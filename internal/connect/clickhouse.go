@@ -13,6 +13,7 @@ type ClickHouse struct {
 	Database  string   `env:"CLICKHOUSE_DATABASE" envDefault:"jobtrail" doc:"Database that holds the views onto the live generation."`
 	Username  string   `env:"CLICKHOUSE_USERNAME" envDefault:"default" doc:"User."`
 	Password  Secret   `env:"CLICKHOUSE_PASSWORD" doc:"Password."`
+	Cluster   string   `env:"CLICKHOUSE_CLUSTER" doc:"Cluster on whose replicas migrations make Replicated tables, ON CLUSTER; plain tables on one server when not set."`
 	TLS       bool     `env:"CLICKHOUSE_TLS" envDefault:"false" doc:"Speak TLS to the server."`
 	TLSCAFile string   `env:"CLICKHOUSE_TLS_CA_FILE" doc:"PEM file of the authorities that sign the server's certificate; the system's own when not set."`
 }
