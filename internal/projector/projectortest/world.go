@@ -1,0 +1,185 @@
+// Package projectortest runs the real projector in a test, on real servers, and
+// makes the events that go through it. It is for tests only.
+package projectortest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/jobtrail/jobtrail/clickhouse"
+	"github.com/jobtrail/jobtrail/internal/localstack/stacktest"
+	"github.com/jobtrail/jobtrail/internal/projector"
+	"github.com/jobtrail/jobtrail/pkg/events"
+)
+
+var made atomic.Int32
+
+// World is a worker group with a log and a store of its own on shared servers.
+type World struct {
+	Brokers []string
+	Addr    string // of ClickHouse
+	Group   string
+	Layout  clickhouse.Layout
+	Conn    driver.Conn
+	Client  *kgo.Client
+	LogID   uuid.UUID
+	t       testing.TB
+}
+
+// New makes a world on the shared stack; it is removed at the end of the test.
+func New(t testing.TB, partitions int32) *World {
+	t.Helper()
+	stack := stacktest.ForTest(t)
+	return NewOn(t, stack.Brokers, stack.ClickHouseAddr, partitions)
+}
+
+// NewOn is New on the given servers.
+func NewOn(t testing.TB, brokers []string, addr string, partitions int32) *World {
+	t.Helper()
+	name := fmt.Sprintf("p%d_%d", os.Getpid(), made.Add(1))
+	w := &World{t: t, Brokers: brokers, Addr: addr, Group: name, Layout: clickhouse.Layout{Database: name}}
+	opts := &driver.Options{Addr: []string{w.Addr}}
+	if _, err := clickhouse.Migrate(t.Context(), opts, w.Layout); err != nil {
+		t.Fatalf("migrating: %v", err)
+	}
+	conn, err := driver.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Conn = conn
+	w.Client, err = kgo.NewClient(kgo.SeedBrokers(w.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		for _, db := range []string{name, name + "_a", name + "_b"} {
+			_ = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+db)
+		}
+		_ = conn.Close()
+		_, _ = kadm.NewClient(w.Client).DeleteTopics(ctx, projector.EvidenceTopic(name))
+		w.Client.Close()
+	})
+	w.CreateLog(partitions)
+	return w
+}
+
+// CreateLog makes the log.
+func (w *World) CreateLog(partitions int32) {
+	w.t.Helper()
+	adm := kadm.NewClient(w.Client)
+	topic := projector.EvidenceTopic(w.Group)
+	if _, err := adm.CreateTopic(w.t.Context(), partitions, 1, map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}, topic); err != nil {
+		w.t.Fatalf("creating the log: %v", err)
+	}
+	details, err := adm.ListTopics(w.t.Context(), topic)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.LogID = uuid.UUID(details[topic].ID)
+}
+
+// Write appends values to a partition of the log, in order.
+func (w *World) Write(partition int32, values ...[]byte) {
+	w.t.Helper()
+	records := make([]*kgo.Record, len(values))
+	for i, v := range values {
+		records[i] = &kgo.Record{Topic: projector.EvidenceTopic(w.Group), Partition: partition, Value: v}
+	}
+	if err := w.Client.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
+		w.t.Fatalf("writing to the log: %v", err)
+	}
+}
+
+// WriteEvents appends events to a partition of the log, in order.
+func (w *World) WriteEvents(partition int32, es ...*events.Event) {
+	w.t.Helper()
+	values := make([][]byte, len(es))
+	for i, e := range es {
+		values[i] = events.Append(nil, e)
+	}
+	w.Write(partition, values...)
+}
+
+// Project runs a projector until the returned function is called, which fails
+// the test unless it ends cleanly.
+func (w *World) Project(change func(*projector.Config)) (stop func()) {
+	w.t.Helper()
+	cfg := projector.Config{Groups: []string{w.Group}, Layout: w.Layout, BatchWait: 50 * time.Millisecond, PositionEvery: 200 * time.Millisecond}
+	if change != nil {
+		change(&cfg)
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	p, err := projector.New(cfg, projector.Deps{
+		Kafka: func(opts ...kgo.Opt) (*kgo.Client, error) {
+			return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Brokers...)}, opts...)...)
+		},
+		Store: w.Conn, Server: projector.Server{Addrs: []string{w.Addr}, Username: "default"}, Logger: log, Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				w.t.Errorf("the projector ended: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			w.t.Error("the projector did not end within 20 s")
+		}
+	}
+	w.t.Cleanup(stop)
+	return stop
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// Count is the number that a query returns.
+func (w *World) Count(query string, args ...any) uint64 {
+	w.t.Helper()
+	var n uint64
+	if err := w.Conn.QueryRow(w.t.Context(), strings.ReplaceAll(query, "DB.", w.Layout.Database+"."), args...).Scan(&n); err != nil {
+		w.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// Eventually waits until f holds.
+func (w *World) Eventually(what string, f func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !f() {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within 60 s: %s", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
