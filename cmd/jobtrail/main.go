@@ -37,6 +37,9 @@ type cli struct {
 	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
 	Parked  parkedCmd  `cmd:"" help:"See jobs that wait for a decision."`
 	Doctor  doctorCmd  `cmd:"" help:"Check servers, topics and groups, and say what to do."`
+	Op      opCmd      `cmd:"" help:"Operations: what happened to one."`
+	Job     jobCmd     `cmd:"" help:"Jobs: what happened to one, and lists."`
+	Migrate migrateCmd `cmd:"" help:"Bring the evidence store's schema up to date. Running it again does nothing."`
 	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 

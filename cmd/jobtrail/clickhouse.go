@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/jobtrail/jobtrail/internal/evidence"
+)
+
+// store opens the evidence store and makes sure that it answers within 10 s.
+// The caller closes the connection.
+func (g *Globals) store(ctx context.Context) (*evidence.Store, driver.Conn, error) {
+	// Every statement names its database, which may not exist yet.
+	conn, conf, err := g.ClickHouse(func(o *clickhouse.Options) { o.Auth.Database = "" })
+	if err != nil {
+		return nil, nil, err
+	}
+	ping, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("no answer within 10s"))
+	defer cancel()
+	if err := conn.Ping(ping); err != nil {
+		_ = conn.Close()
+		return nil, nil, fmt.Errorf("no ClickHouse answers at CLICKHOUSE_ADDR=%s: %w", strings.Join(conf.Addrs, ","), cause(ping, err))
+	}
+	return evidence.New(conn, conf.Database), conn, nil
+}
+
+// explain adds what to do to an error of the store.
+func explain(err error) error {
+	const unknownTable, unknownDatabase = 60, 81
+	if e, ok := errors.AsType[*clickhouse.Exception](err); ok && slices.Contains([]int32{unknownTable, unknownDatabase}, e.Code) {
+		return fmt.Errorf("%w; `jobtrail migrate` makes the store", err)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jobtrail/jobtrail/clickhouse"
+	"github.com/jobtrail/jobtrail/internal/connect"
+)
+
+type migrateCmd struct {
+	timeoutFlag
+	outputFlag
+}
+
+// Environment lists the variables that the verb reads.
+func (c *migrateCmd) Environment() any { return connect.ClickHouse{} }
+
+// Run applies the store's migrations.
+func (c *migrateCmd) Run(ctx context.Context, g *Globals) error {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	_, conn, err := g.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var conf connect.ClickHouse
+	if err := g.parse(&conf); err != nil {
+		return err
+	}
+	opts, err := conf.Options()
+	if err != nil {
+		return usageError(err)
+	}
+	layout := clickhouse.Layout{Database: conf.Database, Cluster: conf.Cluster}
+	if err := layout.Validate(); err != nil {
+		return usageError(err)
+	}
+	applied, err := clickhouse.Migrate(ctx, opts, layout)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	live, err := clickhouse.Live(ctx, conn, layout)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	if c.Output == "json" {
+		return printJSON(g.Stdout, struct {
+			Applied []clickhouse.Applied `json:"applied"`
+			Live    string               `json:"live"`
+		}{notNil(applied), live})
+	}
+	for _, a := range applied {
+		fmt.Fprintf(g.Stdout, "applied %s to %s\n", a.File, a.Database)
+	}
+	if len(applied) == 0 {
+		fmt.Fprintln(g.Stdout, "Nothing to do: the schema is up to date.")
+	}
+	fmt.Fprintf(g.Stdout, "The live database is %s; readers use %s.\n", live, layout.Database)
+	return nil
+}

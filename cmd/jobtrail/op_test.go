@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jobtrail/jobtrail/internal/projector/projectortest"
+	"github.com/jobtrail/jobtrail/pkg/events"
+)
+
+// answer is the JSON of op show as a program would read it.
+type answer struct {
+	OperationID  string  `json:"operation_id"`
+	TenantID     string  `json:"tenant_id"`
+	Verdict      string  `json:"verdict"`
+	Sentence     string  `json:"sentence"`
+	CompleteUpTo *string `json:"complete_up_to"`
+	Jobs         []struct {
+		JobID, JobType, Publication string
+		Run                         int
+		State                       string
+		Attempts                    []map[string]any
+		Terminal                    *struct{ Outcome, Reason, At string }
+		Flags                       []string
+	}
+}
+
+func TestOpShow(t *testing.T) {
+	w := projectortest.New(t, 2)
+	w.Project(nil)
+	environ := []string{"CLICKHOUSE_ADDR=" + w.Addr, "CLICKHOUSE_DATABASE=" + w.Layout.Database}
+	total := 0
+	write := func(h *projectortest.History) {
+		w.WriteEvents(h.Pub.Partition, h.Events...)
+		total += len(h.Events)
+	}
+	history := func(tenant, op, job string, offset int64) *projectortest.History {
+		return projectortest.NewHistory(t, w.Group, tenant, op, job, "charge", 1, offset)
+	}
+	write(history("acme", "op-good", "j1", 1).Good())
+	retried := history("acme", "op-retried", "j2", 2)
+	retried.Started(events.CauseFirst)
+	retried.Retry(events.OutcomeFailed, events.ClassTransient, "503 Service Unavailable")
+	retried.Started(events.CauseRetry)
+	retried.Succeeded()
+	retried.Terminal(events.TerminalSucceeded, 0)
+	write(retried)
+	failed := history("acme", "op-failed", "j3", 3)
+	failed.Started(events.CauseFirst)
+	failed.GaveUp(events.OutcomeFailed, events.ClassPermanent, "404 Not Found")
+	failed.Terminal(events.TerminalFailed, events.ReasonPermanent)
+	write(failed)
+	running := history("acme", "op-running", "j4", 4)
+	running.Started(events.CauseFirst)
+	write(running)
+	parked := history("acme", "op-parked", "j5", 5)
+	parked.Started(events.CauseFirst)
+	parked.Abandoned(events.AbandonWorkerLost, events.StateDeciding)
+	parked.Parked(events.ParkAbandoned)
+	write(parked)
+	write(history("acme", "op-shared", "j6", 6).Good())
+	write(history("globex", "op-shared", "j6", 7).Good())
+	w.Eventually("the rows are there", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(total) })
+
+	for _, tt := range []struct {
+		op, verdict string
+		code        int
+		sentence    string
+	}{
+		{"op-good", "succeeded", 0, "Succeeded: charge (j1) succeeded at the first attempt."},
+		{"op-retried", "succeeded_after_retries", 0, "Succeeded after retries: charge (j2) succeeded at attempt 2, after 1 attempt (failed, transient)."},
+		{"op-failed", "failed", 3, "Failed: charge (j3) ended as failed (permanent) after 1 attempt; the last error was permanent: 404 Not Found."},
+		{"op-running", "in_progress", 4, "In progress: charge (j4) is running attempt 1."},
+		{"op-parked", "needs_decision", 5, "Needs a decision: charge (j5) is parked after 1 attempt because its worker was lost while it ran, and it is not safe to repeat; somebody must decide whether it is done, failed or to be tried again."},
+		{"op-none", "unknown", 6, "Unknown: there is no evidence of this operation."},
+	} {
+		t.Run(tt.op, func(t *testing.T) {
+			stdout, _ := must(t, tt.code, environ, "op", "show", tt.op, "-o", "json")
+			var got answer
+			if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+				t.Fatalf("%v in %s", err, stdout)
+			}
+			if got.Verdict != tt.verdict || got.Sentence != tt.sentence {
+				t.Errorf("verdict %s, sentence %q\nwant %s, %q", got.Verdict, got.Sentence, tt.verdict, tt.sentence)
+			}
+			if table, _ := must(t, tt.code, environ, "op", "show", tt.op); !strings.Contains(strings.Join(strings.Fields(table), " "), tt.sentence) {
+				t.Errorf("the table does not say the sentence:\n%s", table)
+			} else {
+				t.Log("\n" + table)
+			}
+		})
+	}
+
+	t.Run("two tenants", func(t *testing.T) {
+		stdout, stderr := must(t, exitUsage, environ, "op", "show", "op-shared")
+		if stdout != "acme\nglobex\n" || !strings.Contains(stderr, `name one of "acme", "globex"`) {
+			t.Errorf("stdout %q, stderr %q", stdout, stderr)
+		}
+		stdout, _ = must(t, 0, environ, "op", "show", "op-shared", "--tenant", "globex", "-o", "json")
+		if !strings.Contains(stdout, `"tenant_id": "globex"`) {
+			t.Error(stdout)
+		}
+	})
+
+	t.Run("shape", func(t *testing.T) {
+		stdout, _ := must(t, 0, environ, "op", "show", "op-retried", "-o", "json")
+		var got map[string]any
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+			t.Fatal(err)
+		}
+		keys(t, got, "operation_id tenant_id verdict sentence complete_up_to jobs")
+		job := got["jobs"].([]any)[0].(map[string]any)
+		keys(t, job, "job_id job_type publication run state attempts terminal flags")
+		keys(t, job["terminal"].(map[string]any), "outcome reason at")
+		for _, a := range job["attempts"].([]any) {
+			keys(t, a.(map[string]any), "attempt_id number step worker cause started_at finished_at outcome late_outcome error_class error_message abandoned")
+		}
+		if fmt.Sprint(job["flags"]) != "[]" || job["publication"] != "jobs/1/2" || job["run"] != 1.0 {
+			t.Errorf("%v", job)
+		}
+	})
+
+	t.Run("job", func(t *testing.T) {
+		stdout, _ := must(t, 0, environ, "job", "show", "j2", "-o", "json")
+		for _, want := range []string{`"verdict": "succeeded_after_retries"`, `"operation_id": "op-retried"`, `"type": "attempt_started"`} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("no %s in %s", want, stdout)
+			}
+		}
+		stdout, _ = must(t, 0, environ, "job", "list", "--state", "failed", "-o", "json")
+		if !strings.Contains(stdout, `"job_id": "j3"`) || strings.Contains(stdout, `"job_id": "j1"`) {
+			t.Error(stdout)
+		}
+		must(t, exitUsage, environ, "job", "list", "--state", "nope")
+		must(t, 6, environ, "job", "show", "nope")
+		must(t, exitUsage, environ, "job", "show", "j6")
+	})
+}
+
+func keys(t *testing.T, m map[string]any, want string) {
+	t.Helper()
+	names := strings.Fields(want)
+	for _, n := range names {
+		if _, ok := m[n]; !ok {
+			t.Errorf("no key %s in %v", n, m)
+		}
+	}
+	if len(m) != len(names) {
+		t.Errorf("keys of %v are not %s", m, want)
+	}
+}
