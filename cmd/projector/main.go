@@ -33,13 +33,17 @@ type config struct {
 // Own holds the variables that only the projector reads.
 type Own struct {
 	Groups    []string   `env:"JOBTRAIL_GROUPS,required" doc:"Worker groups, comma-separated; the log of each, <group>.evidence, is projected."`
-	AdminAddr string     `env:"JOBTRAIL_ADMIN_ADDR" envDefault:"127.0.0.1:9102" doc:"Where /livez, /readyz, /metrics and /debug/pprof/ are served, host:port."`
-	LogLevel  string   `env:"JOBTRAIL_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
+	AdminAddr string     `env:"JOBTRAIL_ADMIN_ADDR" envDefault:"127.0.0.1:8082" doc:"Where /livez, /readyz, /metrics and /debug/pprof/ are served, without credentials. Port 0 takes a free one."`
+	Log       string   `env:"JOBTRAIL_LOG" envDefault:"json" doc:"Format of the log on stderr: json or text."`
+	LogLevel  string   `env:"JOBTRAIL_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
 // Validate reports what is wrong with the values.
 func (o Own) Validate() error {
 	_, err := o.level()
+	if o.Log != "json" && o.Log != "text" {
+		err = errors.Join(err, fmt.Errorf("JOBTRAIL_LOG: %q is neither json nor text", o.Log))
+	}
 	return err
 }
 
@@ -77,7 +81,11 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		return 2
 	}
 	level, _ := cfg.level() // valid, or Parse had said so
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level}))
+	var handler slog.Handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
+	if cfg.Log == "text" {
+		handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
+	}
+	log := slog.New(handler)
 	if err := serve(ctx, cfg, log); err != nil {
 		log.Error("the projector ended", "error", err)
 		return 1
