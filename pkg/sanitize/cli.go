@@ -10,7 +10,7 @@ const commandNear = 256
 // the secret value of a command line option.
 func (s *scanner) option(i int) (start, end int) {
 	t := s.t
-	if i > 0 && t[i-1] != ' ' && t[i-1] != '"' && t[i-1] != '\'' && t[i-1] != '[' && t[i-1] != ',' && t[i-1] != 'n' {
+	if i > 0 && (isAlnum(t[i-1]) && !(i > 1 && lineBreak(t, i-2)) || t[i-1] == '-') {
 		return 0, 0
 	}
 	if i+2 >= len(t) {
