@@ -59,7 +59,7 @@ func (s *scanner) longOption(i int) (start, end int) {
 	}
 	name := t[i+2 : k]
 	kind := classify(t, i+2, k)
-	if kind == strongKey || kind == shortKey || kind == weakKey {
+	if kind == strongKey || kind == pluralKey || kind == shortKey || kind == weakKey {
 		start, end = s.argument(at)
 		if start < end && (kind != weakKey && !prose(t[start:end]) || secretValue(t[start:end], weakKey, false)) {
 			return start, end

@@ -13,7 +13,7 @@ func (s *scanner) email(i, after int) (start, end int) {
 		return 0, 0
 	}
 	end = domainEnd(t, after)
-	if end == after {
+	if end == after || t[after:end] == "openssh.com" { // a name of the SSH protocol
 		return 0, 0
 	}
 	start = localStart(t, i, s.spanFloor())

@@ -6,6 +6,7 @@ type keyKind uint8
 const (
 	noKey     keyKind = iota
 	strongKey         // any value is secret
+	pluralKey         // any value is secret that does not begin a sentence
 	shortKey          // any value is secret that is not a small number or a word of prose
 	weakKey           // an opaque value is secret
 	queryKey          // an opaque value is secret in the query of a URL
@@ -36,7 +37,7 @@ var keyWords = [26][]keyWord{
 	},
 	'g' - 'a': {{"connectionstring", strongKey, false}, {"connstring", strongKey, false}, {"sig", queryKey, true}},
 	'h' - 'a': {{"auth", weakKey, true}},
-	'l' - 'a': {{"credential", strongKey, false}},
+	'l' - 'a': {{"credential", pluralKey, false}},
 	'n' - 'a': {
 		{"accesstoken", strongKey, false}, {"refreshtoken", strongKey, false}, {"idtoken", strongKey, true},
 		{"authtoken", strongKey, false}, {"sessiontoken", strongKey, false}, {"bearertoken", strongKey, false},

@@ -33,6 +33,9 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if start >= end {
 		return 0, 0
 	}
+	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) {
+		return 0, 0
+	}
 	if !secretValue(t[start:end], kind, quoted) || !quoted && mark == ':' && spaced && s.proseAt(start, end) {
 		return 0, 0
 	}
@@ -42,8 +45,23 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 			end++
 		}
 	}
+	if environment(t, sep, kind, mark, spaced, t[start:end]) {
+		return 0, 0
+	}
 	s.pairUntil = end
 	return start, end
+}
+
+// environment reports whether the pair is the working directory of a shell, or
+// the verdict of a test.
+func environment(t string, sep int, kind keyKind, mark byte, spaced bool, value string) bool {
+	switch first := wordStart(t, sep); {
+	case t[first:sep] == "PWD" || t[first:sep] == "OLDPWD":
+		return mark == '=' && (value[0] == '/' || len(value) > 2 && value[1] == ':')
+	case t[first:sep] == "PASS":
+		return kind == shortKey && mark == ':' && spaced && !opaqueValue(value)
+	}
+	return false
 }
 
 // value returns the span of the value that begins at t[at], without quotes.
@@ -107,7 +125,7 @@ func (s *scanner) keyBefore(sep int) keyKind {
 	if kind == strongKey || kind == safeKey || start < 2 || t[start-1] != ' ' {
 		return kind
 	}
-	if first := wordStart(t, start-1); first < start-1 {
+	if first := wordStart(t, start-1); start-1-first >= 2 {
 		if two := classify(t, first, end); two == strongKey || two == safeKey {
 			return two
 		}
@@ -167,4 +185,15 @@ func (s *scanner) proseAt(start, end int) bool {
 	t := s.t
 	more := end < len(t) && (t[end] == ':' || t[end] == ' ' && end+1 < len(t) && (isAlnum(t[end+1]) || t[end+1] == '"'))
 	return more && prose(t[start:end])
+}
+
+// sentenceAt reports whether t[start:end] is a word and another word follows.
+func (s *scanner) sentenceAt(start, end int) bool {
+	t := s.t
+	for k := start; k < end; k++ {
+		if !isLetter(t[k]) {
+			return false
+		}
+	}
+	return end+1 < len(t) && t[end] == ' ' && isLetter(t[end+1])
 }

@@ -65,12 +65,13 @@ func hashBefore(t string, i int) bool {
 }
 
 // random reports whether a run has the three kinds of characters, enough
-// entropy, and changes between kinds more often than words and names do.
+// entropy, changes between kinds more often than names do, and is not of words.
 func random(run string) bool {
 	run = run[:min(len(run), lookOpaque)]
 	var count [128]uint16
 	var kinds [4]int
 	last, changes := -1, 0
+	lowers, inWords := 0, 0 // length of the lower-case run, characters in long ones
 	for k := range len(run) {
 		c := run[k]
 		count[c]++
@@ -84,12 +85,19 @@ func random(run string) bool {
 			kind = 2
 		}
 		kinds[kind]++
+		if kind != 2 {
+			lowers = 0
+		} else if lowers++; lowers == 3 {
+			inWords += 3
+		} else if lowers > 3 {
+			inWords++
+		}
 		if last >= 0 && kind != last {
 			changes++
 		}
 		last = kind
 	}
-	if kinds[0] == 0 || kinds[1] == 0 || kinds[2] == 0 || changes*3 < len(run) {
+	if kinds[0] == 0 || kinds[1] == 0 || kinds[2] == 0 || changes*3 < len(run) || inWords*100 > 45*len(run) {
 		return false
 	}
 	n := float64(len(run))

@@ -9,7 +9,7 @@ func secretValue(v string, kind keyKind, quoted bool) bool {
 		return false
 	}
 	switch kind {
-	case strongKey:
+	case strongKey, pluralKey:
 		return true
 	case shortKey:
 		return quoted || !smallNumber(v)

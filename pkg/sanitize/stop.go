@@ -63,7 +63,7 @@ func prose(v string) bool {
 		"store", "file", "path", "signature", "base64", "hex", "square/go-jose", "crypto/rsa", "crypto/ecdsa",
 		"ssh", "ldap", "saml", "see", "use", "try", "got", "when", "while", "because", "as", "if", "no", "none",
 		"too-short", "all", "any", "each", "one", "two", "unmarshaling",
-		"authenticating", "contains", "exceeds", "needs", "failing", "failed", "wanted", "want", "need":
+		"authenticating", "contains", "exceeds", "needs", "failing", "failed", "wanted", "want", "need", "via":
 		return true
 	}
 	return false
