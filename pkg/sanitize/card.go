@@ -5,7 +5,7 @@ const maxCard = 19
 
 // card looks at a digit at t[i] and returns the span of a payment card number:
 // a known issuer range with its lengths, the check digit, groups of three or
-// more digits with one kind of separator, no further digit next to it.
+// more digits with single separators, no further digit next to it.
 func (s *scanner) card(i int) (start, end int) {
 	t := s.t
 	if i > 1 && t[i-1] == '.' && isDigit(t[i-2]) {
@@ -31,7 +31,7 @@ func (s *scanner) card(i int) (start, end int) {
 			start, end = i, k
 		}
 		c, next := separator(t, k)
-		if c == 0 || sep != 0 && int(c) != sep || next >= len(t) || !isDigit(t[next]) {
+		if c == 0 || sep != 0 && int(c) != sep && c != ' ' && c != '-' || next >= len(t) || !isDigit(t[next]) {
 			return start, end
 		}
 		sep, k = int(c), next

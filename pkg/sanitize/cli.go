@@ -59,9 +59,9 @@ func (s *scanner) longOption(i int) (start, end int) {
 	}
 	name := t[i+2 : k]
 	kind := classify(t, i+2, k)
-	if kind == strongKey || kind == pluralKey || kind == shortKey || kind == weakKey {
+	if kind == strongKey || kind == pluralKey || kind == shortKey || kind == weakKey || kind == plainKey {
 		start, end = s.argument(at)
-		if start < end && (kind != weakKey && !prose(t[start:end]) || secretValue(t[start:end], weakKey, false)) {
+		if start < end && (kind != weakKey && kind != plainKey && !prose(t[start:end]) || secretValue(t[start:end], weakKey, false)) {
 			return start, end
 		}
 		return 0, 0

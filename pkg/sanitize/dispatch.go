@@ -30,6 +30,9 @@ func (s *scanner) atWord(i int) {
 		}
 	case 'm', 's', 'r':
 		s.command(i)
+	case 'p', 'o', 't', 'c':
+		start, end := s.spoken(i)
+		s.add(classKeyValue, start, end)
 	case 'f':
 		start, end := s.ipv6(i)
 		s.add(classIP, start, end)
@@ -124,6 +127,10 @@ func (s *scanner) atDash(i int) {
 		s.add(classPEM, start, end)
 		return
 	}
+	if i+1 < len(s.t) && s.t[i+1] == '>' {
+		s.atPair(i, i+2, '=')
+		return
+	}
 	start, end := s.option(i)
 	s.add(classCLI, start, end)
 }
@@ -135,8 +142,12 @@ func (s *scanner) atStructure(i int) {
 		s.add(classPath, start, end)
 		return
 	}
-	start, end := s.body(i)
-	s.add(classBody, start, end)
+	if start, end := s.body(i); start < end {
+		s.add(classBody, start, end)
+	} else if s.t[i] == '<' {
+		start, end := s.element(i)
+		s.add(classKeyValue, start, end)
+	}
 }
 
 // atEscape asks the classes that an encoded character begins, and returns the

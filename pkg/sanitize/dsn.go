@@ -7,6 +7,9 @@ import "strings"
 // go-sql-driver, or "user:password@host:port" without a scheme.
 func (s *scanner) dsn(i int) (start, end int) {
 	t := s.t
+	if strings.HasPrefix(t[i:], "@//") {
+		return s.oracle(i)
+	}
 	if !addressAfter(t, i+1) {
 		return 0, 0
 	}
@@ -50,11 +53,7 @@ func (s *scanner) spanFloor() int {
 // unix(…), localhost, or a host name or address with a port.
 func addressAfter(t string, i int) bool {
 	k := i
-	dots := 0
 	for k < len(t) && k-i < 128 && (isAlnum(t[k]) || t[k] == '-' || t[k] == '.' || t[k] == '_') {
-		if t[k] == '.' {
-			dots++
-		}
 		k++
 	}
 	if k == i {
@@ -66,5 +65,19 @@ func addressAfter(t string, i int) bool {
 	if k+1 < len(t) && t[k] == ':' && isDigit(t[k+1]) {
 		return true
 	}
-	return t[i:k] == "localhost" || dots > 0 && k-i > 3
+	return t[i:k] == "localhost"
+}
+
+// oracle returns the span of "user/password" before "@//host" at t[i].
+func (s *scanner) oracle(i int) (start, end int) {
+	t := s.t
+	slash := false
+	floor := max(s.spanFloor(), i-128)
+	for start = i; start > floor && !tokenBreak(t[start-1]) && t[start-1] != ':'; start-- {
+		slash = slash || t[start-1] == '/'
+	}
+	if !slash && !strings.HasSuffix(t[:i], marker) {
+		return 0, 0
+	}
+	return start, i
 }

@@ -9,7 +9,7 @@ import (
 // address of a person.
 const ipNear = 24
 
-var ipWords = [...]string{"client", "remote", "forwarded", "for", "visitor"}
+var ipWords = [...]string{"client", "remote", "forwarded", "for", "visitor", "real", "connecting"}
 
 // ipv4 looks at a digit at t[i] and returns the span of a dotted quad that is
 // a public address, or any address of a client. A version is none.

@@ -8,6 +8,7 @@ const (
 	strongKey         // any value is secret
 	pluralKey         // any value is secret that does not begin a sentence
 	shortKey          // any value is secret that is not a small number or a word of prose
+	plainKey          // as weakKey, and the value is no identifier
 	weakKey           // an opaque value is secret
 	queryKey          // an opaque value is secret in the query of a URL
 	safeKey           // the value is known not to be secret
@@ -31,7 +32,7 @@ var keyWords = [26][]keyWord{
 		{"secretid", strongKey, false}, {"connectsid", strongKey, false}, {"sid", strongKey, true},
 	},
 	'e' - 'a': {
-		{"passphrase", strongKey, false}, {"passcode", strongKey, false}, {"sharedaccesssignature", strongKey, false},
+		{"passphrase", strongKey, false}, {"secretkeybase", strongKey, false}, {"passcode", strongKey, false}, {"sharedaccesssignature", strongKey, false},
 		{"otpcode", strongKey, true}, {"pincode", strongKey, true}, {"pinblock", strongKey, true},
 		{"signature", weakKey, true}, {"nonce", weakKey, true}, {"code", queryKey, true}, {"state", queryKey, true},
 	},
@@ -66,7 +67,7 @@ var keyWords = [26][]keyWord{
 		{"orderingkey", safeKey, false}, {"uniquekey", safeKey, false}, {"duplicatekey", safeKey, false},
 		{"dedupkey", safeKey, false}, {"dedupekey", safeKey, false}, {"objectkey", safeKey, false},
 		{"publickey", safeKey, false}, {"indexkey", safeKey, false}, {"mapkey", safeKey, false},
-		{"concurrencykey", safeKey, false}, {"key", weakKey, true},
+		{"concurrencykey", safeKey, false}, {"key", plainKey, true},
 	},
 }
 
@@ -102,7 +103,10 @@ func classify(t string, start, end int) keyKind {
 	if k := endsIn(word[:n], parts); k != noKey || n < 4 || word[n-1] != 's' {
 		return k
 	}
-	return endsIn(word[:n-1], parts)
+	if k := endsIn(word[:n-1], parts); k != weakKey {
+		return k
+	}
+	return plainKey
 }
 
 func endsIn(word []byte, parts uint64) keyKind {

@@ -75,8 +75,8 @@ func (s *scanner) value(at int) (start, end int, quoted bool) {
 		if t[at] == '{' {
 			return at, nestedEnd(t, at), true
 		}
-		if quote, slashes, next = quoteAt(t, at+1); quote != 0 {
-			return next, quotedEnd(t, next, quote, slashes), true
+		if end := closing(t, at+1, ']'); end < len(t) {
+			return at + 1, end, true
 		}
 		at++
 	}
@@ -196,4 +196,30 @@ func (s *scanner) sentenceAt(start, end int) bool {
 		}
 	}
 	return end+1 < len(t) && t[end] == ' ' && isLetter(t[end+1])
+}
+
+// element looks at "<" at t[i] and returns the span of the text of an element
+// of XML whose name promises a secret.
+func (s *scanner) element(i int) (start, end int) {
+	t := s.t
+	k := i + 1
+	for k < len(t) && (keyByte(t[k]) || t[k] == ':') && k-i < maxKey {
+		k++
+	}
+	if k == i+1 || k == len(t) || t[k] != '>' {
+		return 0, 0
+	}
+	kind := classify(t, i+1, k)
+	if kind != strongKey && kind != pluralKey && kind != weakKey {
+		return 0, 0
+	}
+	start = k + 1
+	end = start
+	for end < len(t) && t[end] != '<' {
+		end++
+	}
+	if start == end || !secretValue(t[start:end], kind, true) {
+		return 0, 0
+	}
+	return start, end
 }

@@ -17,7 +17,23 @@ func (s *scanner) homePath(i int) (start, end int) {
 	if i > 0 && (isAlnum(t[i-1]) || t[i-1] == ']') && !(i > 1 && t[i-1] == 'n' && t[i-2] == '\\') {
 		return 0, 0
 	}
-	return start, nameEnd(t, start)
+	return start, fullName(t, nameEnd(t, start))
+}
+
+// fullName returns where a name ends of which the first part ends before t[i]:
+// capitalised words that follow belong to it when the last one ends the part
+// of the path, as in /Users/Jane Roe/.
+func fullName(t string, i int) int {
+	k := i
+	for k+1 < len(t) && t[k] == ' ' && isUpper(t[k+1]) && k-i < 40 {
+		for k++; k < len(t) && (isAlnum(t[k]) || t[k] >= 0x80 || t[k] == '-'); {
+			k++
+		}
+	}
+	if k < len(t) && t[k] == '/' {
+		return k
+	}
+	return i
 }
 
 // windowsPath looks at a backslash at t[i] and returns the span of the user

@@ -80,7 +80,7 @@ func dateLike(v string, groups int) bool {
 func (s *scanner) phoneWord(i, end, digits, groups int) bool {
 	t := s.t
 	switch k := wordBefore(t, i, near, phoneWords[:]); {
-	case k > 0, k == 0 && (groups > 1 || t[i] == '0' || digits == 10 || digits == 11):
+	case k > 0, k == 0 && (groups > 1 || t[i] == '0' || digits >= 10 && i >= 5 && strings.EqualFold(t[i-5:i], "call ")):
 		return true
 	}
 	return wordAfter(t, end, near, phoneWords[1:]) >= 0

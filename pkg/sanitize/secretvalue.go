@@ -13,6 +13,8 @@ func secretValue(v string, kind keyKind, quoted bool) bool {
 		return true
 	case shortKey:
 		return quoted || !smallNumber(v)
+	case plainKey:
+		return opaqueValue(v) && !identifier(v)
 	case weakKey, queryKey:
 		return opaqueValue(v)
 	}
@@ -65,4 +67,34 @@ func opaqueValue(v string) bool {
 		return !words
 	}
 	return len(v) >= 16 && lowers >= 16
+}
+
+// identifier reports whether v is the name of a thing: a UUID or ULID, a path,
+// or words and numbers with separators, as in orders-2024-01.
+func identifier(v string) bool {
+	if len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-' || len(v) == 26 && v[0] == '0' {
+		return true
+	}
+	parts, letters, digits := 1, 0, 0 // letters and digits of the current part
+	numbers := 0
+	for k := range len(v) {
+		switch c := v[k]; {
+		case isDigit(c):
+			digits++
+			numbers++
+		case isUpper(c):
+			return false
+		case isLetter(c):
+			letters++
+		case c == '-' || c == '_' || c == '/' || c == '.' || c == ':':
+			parts++
+			letters, digits = 0, 0
+		default:
+			return false
+		}
+		if letters > 0 && digits > 0 {
+			return false
+		}
+	}
+	return parts > 1 || numbers == len(v) && len(v) <= 12
 }

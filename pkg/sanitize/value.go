@@ -89,7 +89,7 @@ func bareEnd(t string, i int) int {
 			if lineBreak(t, k) {
 				return k
 			}
-			if q, _, _ := quoteAt(t, k); q != 0 {
+			if q, _, _ := quoteAt(t, k); q != 0 || strings.HasPrefix(t[k:], `\u0026`) {
 				return k
 			}
 		case ')', ']', '}':
