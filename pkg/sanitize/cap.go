@@ -53,7 +53,7 @@ func assemble(t string, spans []span, shown, unseen int) string {
 	limit := MaxBytes
 	if size > limit || left > 0 {
 		limit -= suffixRoom
-	} else if len(spans) == 0 {
+	} else if size == len(t) && onlyMarkers(t, spans) {
 		return t
 	}
 
@@ -77,6 +77,16 @@ func assemble(t string, spans []span, shown, unseen int) string {
 		out.WriteString(" bytes)")
 	}
 	return out.String()
+}
+
+// onlyMarkers reports whether all spans are markers already.
+func onlyMarkers(t string, spans []span) bool {
+	for _, p := range spans {
+		if t[p.start:p.end] != marker {
+			return false
+		}
+	}
+	return true
 }
 
 // write appends part to out as far as limit allows, and reports whether all of

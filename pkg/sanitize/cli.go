@@ -87,6 +87,9 @@ func (s *scanner) argument(at int) (start, end int) {
 	return start, end
 }
 
+// commandWords are how the commands begin that command knows.
+var commandWords = [...]string{"mysql", "mariadb", "sshpass", "redis-cli"}
+
 // command remembers that the word at t[i] is a command whose short options
 // take a password.
 func (s *scanner) command(i int) {

@@ -3,26 +3,37 @@ package sanitize
 // atWord asks the classes that begin with the first letter of a word.
 func (s *scanner) atWord(i int) {
 	t := s.t
-	if i >= s.tokenUntil {
-		if start, end := s.vendor(i); start < end {
-			s.add(classVendor, start, end)
-			s.tokenUntil = end
-		} else if t[i] == 'e' {
-			if start, end := s.jwt(i); start < end {
-				s.add(classJWT, start, end)
-				s.tokenUntil = end
-			}
-		}
+	if i+3 >= len(t) {
+		return
 	}
 	if start, end := s.opaque(i); start < end {
 		s.add(classOpaque, start, end)
 	}
+	if isDigit(t[i+2]) && isDigit(t[i+3]) {
+		start, end := s.iban(i)
+		s.add(classIBAN, start, end)
+	}
+	second := uint32(1) << (t[i+1] & 31)
+	if vendorSeconds[t[i]]&second != 0 && i >= s.tokenUntil {
+		if start, end := s.vendor(i); start < end {
+			s.add(classVendor, start, end)
+			s.tokenUntil = end
+		}
+	}
+	if wordSeconds[t[i]|0x20]&second == 0 {
+		return
+	}
 	switch t[i] | 0x20 {
+	case 'e':
+		if i >= s.tokenUntil {
+			start, end := s.jwt(i)
+			s.add(classJWT, start, end)
+			s.tokenUntil = max(s.tokenUntil, end)
+		}
 	case 'b', 'd', 'n', 'a':
 		if end := authWordEnd(t, i); end > i {
-			if start, stop := s.authWord(i, end); start < stop {
-				s.add(classHeader, start, stop)
-			}
+			start, stop := s.authWord(i, end)
+			s.add(classHeader, start, stop)
 		}
 		if s.strict && t[i] == 'a' {
 			start, end := s.spelled(i)
@@ -37,10 +48,6 @@ func (s *scanner) atWord(i int) {
 		start, end := s.ipv6(i)
 		s.add(classIP, start, end)
 	}
-	if i+3 < len(t) && isDigit(t[i+2]) && isDigit(t[i+3]) {
-		start, end := s.iban(i)
-		s.add(classIBAN, start, end)
-	}
 	if literalFirst[t[i]|0x20-'a'] {
 		end := i
 		for end < len(t) && isLetter(t[end]) && end-i < 8 {
@@ -50,6 +57,20 @@ func (s *scanner) atWord(i int) {
 		s.add(classLiteral, start, stop)
 	}
 }
+
+// wordSeconds holds for the first letter of every word that atWord knows,
+// besides those of tokens, a bit for the low five bits of its second one.
+var wordSeconds = func() (bits [256]uint32) {
+	for _, list := range [...][]string{
+		literalWords[:], spokenWords[:], spokenNumbers[:], commandWords[:], authWords[:],
+		{"eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"},
+	} {
+		for _, w := range list {
+			bits[w[0]] |= 1 << (w[1] & 31)
+		}
+	}
+	return bits
+}()
 
 // literalFirst holds the first letters of literalWords.
 var literalFirst = [26]bool{'b' - 'a': true, 'l' - 'a': true, 'n' - 'a': true, 'p' - 'a': true, 'r' - 'a': true, 'v' - 'a': true}
@@ -69,19 +90,31 @@ func (s *scanner) atDigits(i int) {
 	if i+6 >= len(t) {
 		return
 	}
-	if t[i] == '2' || t[i] == '3' {
+	k := i + 1
+	for k < len(t) && isDigit(t[k]) {
+		k++
+	}
+	if (t[i] == '2' || t[i] == '3') && t[i+4] == ':' {
 		start, end := s.ipv6(i)
 		s.add(classIP, start, end)
 	}
-	if t[i+1] == '.' || t[i+2] == '.' || t[i+3] == '.' {
+	n := k - i
+	if n <= 3 && t[k] == '.' {
 		start, end := s.ipv4(i)
 		s.add(classIP, start, end)
 	}
-	start, end := s.card(i)
-	s.add(classCard, start, end)
-	start, end = s.national(i)
-	s.add(classNational, start, end)
-	start, end = s.phone(i)
+	if n < 7 && (k+1 >= len(t) || isAlnum(t[k]) || !isDigit(t[k+1]) && t[k] != ' ' && t[k] != ')' && t[k] != '(' && t[k] != '%') {
+		return
+	}
+	if n >= 3 {
+		start, end := s.card(i)
+		s.add(classCard, start, end)
+	}
+	if n == 3 || n == 9 {
+		start, end := s.national(i)
+		s.add(classNational, start, end)
+	}
+	start, end := s.phone(i)
 	s.add(classPhone, start, end)
 }
 

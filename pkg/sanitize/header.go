@@ -87,7 +87,7 @@ func (s *scanner) header(sep, after int, mark byte) (start, end int) {
 // schemeEnd returns where "Bearer token" or a single value ends.
 func schemeEnd(t string, i int) int {
 	end := bareEnd(t, i)
-	if end < len(t) && t[end] == ' ' && authScheme(t[i:end]) {
+	if end < len(t) && t[end] == ' ' && indexFold(t[i:end], authWords[:]) >= 0 {
 		return bareEnd(t, end+1)
 	}
 	return end
@@ -122,18 +122,6 @@ func closing(t string, i int, c byte) int {
 		}
 	}
 	return len(t)
-}
-
-func authScheme(word string) bool {
-	switch len(word) {
-	case 5:
-		return strings.EqualFold(word, "basic")
-	case 6:
-		return strings.EqualFold(word, "bearer") || strings.EqualFold(word, "digest") || strings.EqualFold(word, "apikey")
-	case 9:
-		return strings.EqualFold(word, "negotiate")
-	}
-	return false
 }
 
 // authWord looks at a word t[i:end] that may be an authentication scheme and
@@ -244,6 +232,9 @@ func bearerValue(t, v string, stop int) bool {
 	return false
 }
 
+// authWords are the names of authentication schemes.
+var authWords = [...]string{"bearer", "basic", "digest", "negotiate", "ntlm", "apikey"}
+
 // authWordEnd returns the end of the name of an authentication scheme that
 // begins at t[i], or i.
 func authWordEnd(t string, i int) int {
@@ -254,7 +245,7 @@ func authWordEnd(t string, i int) int {
 	if end >= len(t) || isAlnum(t[end]) || end-i < 4 {
 		return i
 	}
-	if w := t[i:end]; authScheme(w) || len(w) == 4 && strings.EqualFold(w, "ntlm") {
+	if indexFold(t[i:end], authWords[:]) >= 0 {
 		return end
 	}
 	return i

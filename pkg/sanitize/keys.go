@@ -78,6 +78,9 @@ const maxKey = 40
 // not matter, a plural and trailing digits are as good as the word itself.
 func classify(t string, start, end int) keyKind {
 	start = max(start, end-maxKey)
+	if !keyTail(t, start, end) {
+		return noKey
+	}
 	var word [maxKey]byte
 	var parts uint64 // bit n: a component begins at word[n]
 	n, edge := 0, true
@@ -107,6 +110,35 @@ func classify(t string, start, end int) keyKind {
 		return k
 	}
 	return plainKey
+}
+
+// keyTails holds for the last letter of every key word a bit for the one
+// before it.
+var keyTails = func() (bits [26]uint32) {
+	for last, list := range keyWords {
+		for _, w := range list {
+			bits[last] |= 1 << (w.text[len(w.text)-2] & 31)
+		}
+	}
+	return bits
+}()
+
+// keyTail reports whether the last two letters of t[start:end] are those of a
+// key word, of which the plural counts too.
+func keyTail(t string, start, end int) bool {
+	for end > start && !isLetter(t[end-1]) {
+		end--
+	}
+	if end-start < 2 {
+		return false
+	}
+	if last := t[end-1]&31 - 1; keyTails[last]&(1<<(t[end-2]&31)) != 0 {
+		return true
+	}
+	if t[end-1]|0x20 != 's' || end-start < 3 || !isLetter(t[end-2]) {
+		return false
+	}
+	return keyTails[t[end-2]&31-1]&(1<<(t[end-3]&31)) != 0
 }
 
 func endsIn(word []byte, parts uint64) keyKind {

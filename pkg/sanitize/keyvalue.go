@@ -121,6 +121,9 @@ func (s *scanner) keyBefore(sep int) keyKind {
 	if start == end {
 		return noKey
 	}
+	if !keyTail(t, start, end) {
+		return noKey
+	}
 	kind := classify(t, start, end)
 	if kind == strongKey || kind == safeKey || start < 2 || t[start-1] != ' ' {
 		return kind

@@ -36,14 +36,28 @@ func plain(s string) bool {
 // invisible or that steer a terminal. It runs before the scan, so that hidden
 // characters cannot split a word that the scan looks for.
 func normalise(s string) string {
+	t, _ := normaliseTo(s, 4*len(s))
+	return t
+}
+
+// normaliseTo is normalise that ends after about limit bytes. It returns how
+// much of s it has read.
+func normaliseTo(s string, limit int) (t string, read int) {
 	if plain(s) {
-		return s
+		return s, len(s)
 	}
 	n := normaliser{noST: len(s), noBEL: len(s)}
 	n.out.Grow(len(s) + 16)
-	for i := 0; i < len(s); {
+	i := 0
+	for i < len(s) && n.out.Len() < limit {
 		c := s[i]
 		if c >= ' ' && c <= '~' {
+			if end := calm(s, i); end > i+1 && (n.run == 0 || c != n.last) {
+				n.out.WriteString(s[i:end])
+				n.last, n.run = s[end-1], 1
+				i = end
+				continue
+			}
 			n.put(c)
 			i++
 			continue
@@ -69,7 +83,16 @@ func normalise(s string) string {
 		case dropRune:
 		}
 	}
-	return n.out.String()
+	return n.out.String(), i
+}
+
+// calm returns the end of the printable ASCII from s[i] on in which no two
+// equal characters follow each other.
+func calm(s string, i int) int {
+	for i++; i < len(s) && s[i] >= ' ' && s[i] <= '~' && s[i] != s[i-1]; {
+		i++
+	}
+	return i
 }
 
 type normaliser struct {

@@ -96,15 +96,14 @@ func (z *Sanitizer) settle(s string) (out string, ok bool) {
 
 // pass cleans s once, and returns the spans for reuse.
 func (z *Sanitizer) pass(s string, spans []span) (string, []span) {
-	looked := bound(s)
-	t := normalise(looked)
+	t, read := normaliseTo(bound(s), maxLook)
 	sc := scanner{t: t, strict: z.cfg.Strict, spans: spans}
 	z.find(&sc)
 	shown := len(t)
-	if len(looked) < len(s) {
+	if read < len(s) {
 		shown = max(0, shown-lookAhead)
 	}
-	return assemble(t, sc.spans, shown, len(s)-len(looked)), sc.spans
+	return assemble(t, sc.spans, shown, len(s)-read), sc.spans
 }
 
 // find collects the spans of all classes, in order and without overlap.

@@ -116,12 +116,16 @@ func (s *scanner) scan() {
 	}
 }
 
-// add records a span. Spans that touch become one, and a marker that is
-// already in the text is taken whole or not at all.
+// add records a span when it is not empty.
 func (s *scanner) add(k class, start, end int) {
-	if start >= end {
-		return
+	if start < end {
+		s.record(k, start, end)
 	}
+}
+
+// record is add for a span that is not empty. Spans that touch become one, and
+// a marker that is already in the text is taken whole or not at all.
+func (s *scanner) record(k class, start, end int) {
 	start, end = wholeMarkers(s.t, start, end)
 	for n := len(s.spans); n > 0 && s.spans[n-1].end >= start; n-- {
 		last := s.spans[n-1]

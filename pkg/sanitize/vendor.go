@@ -44,7 +44,7 @@ type vendorToken struct {
 }
 
 // vendorTokens are grouped by the first letter of the prefix.
-var vendorTokens = [128][]vendorToken{
+var vendorTokens = [256][]vendorToken{
 	'A': {
 		{"AKIA", upperDigits, 12}, {"ASIA", upperDigits, 12}, {"AROA", upperDigits, 16}, {"AIDA", upperDigits, 16},
 		{"ABIA", upperDigits, 16}, {"ACCA", upperDigits, 16}, {"AGPA", upperDigits, 16}, {"ANPA", upperDigits, 16},
@@ -121,9 +121,6 @@ var vendorSeconds = func() (bits [256]uint32) {
 // service has issued.
 func (s *scanner) vendor(i int) (start, end int) {
 	t := s.t
-	if i+8 > len(t) || vendorSeconds[t[i]]&(1<<(t[i+1]&31)) == 0 {
-		return 0, 0
-	}
 	for _, v := range vendorTokens[t[i]] {
 		if !strings.HasPrefix(t[i:], v.prefix) {
 			continue
