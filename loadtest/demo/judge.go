@@ -51,16 +51,16 @@ var expected = map[string]struct{ attempts, end string }{
 	"charge": {"failed permanent", "failed permanent"},
 	"report": {"succeeded", "succeeded"},
 	"poison": {"", "failed malformed"},
-	"crash":  {"worker_lost, worker_lost, worker_lost, worker_lost", "failed crash_loop"},
+	"crash":  {"worker_lost, worker_lost, worker_lost, worker_lost, worker_lost", "failed crash_loop"},
 }
 
-// watch waits until every job is at rest, and shows how far it is.
-func (d *demo) watch(ctx context.Context, worker *supervisor) (*story, error) {
-	say("Waiting for %d jobs to end.", len(expected))
+// watch waits until so many jobs have ended, and shows how far it is.
+func (d *demo) watch(ctx context.Context, worker *supervisor, wanted int) (*story, error) {
+	before := ""
 	for {
 		out, err := d.jobtrail(ctx, nil, "op", "show", d.operation, "-o", "json")
 		var s story
-		if code := exitCode(err); code == 0 || code >= 3 {
+		if answered(err) {
 			if err := json.Unmarshal(out, &s); err != nil {
 				return nil, fmt.Errorf("reading the answer of op show: %w", err)
 			}
@@ -74,20 +74,35 @@ func (d *demo) watch(ctx context.Context, worker *supervisor) (*story, error) {
 				duplicates++
 			}
 		}
-		fmt.Fprintf(os.Stderr, "\r  %2d of %d jobs have ended, %d duplicate seen, the worker was killed %d times  ", ended, len(expected), duplicates, worker.crashes())
+		if line := fmt.Sprintf("%d of %d jobs have ended, %d duplicate seen, the worker was killed %d times", ended, len(expected), duplicates, worker.crashes()); line != before && answered(err) {
+			before = line
+			progress(line)
+		}
 		switch {
-		case ended >= len(expected) && duplicates >= 1:
+		case ended >= wanted && duplicates >= 1:
 			return &s, nil
 		case worker.failure() != nil:
 			return nil, worker.failure()
 		case ctx.Err() != nil:
-			return &s, fmt.Errorf("only %d of %d jobs have ended after %v", ended, len(expected), patience)
+			return &s, fmt.Errorf("only %d of %d jobs have ended after %v", ended, wanted, patience)
 		}
 		select {
 		case <-time.After(500 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// answered reports whether op show could answer, whatever the verdict.
+func answered(err error) bool { code := exitCode(err); return code == 0 || code >= 3 }
+
+// progress shows a line, in place where people look.
+func progress(line string) {
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K  %s", line)
+		return
+	}
+	fmt.Fprintln(os.Stderr, "  "+line)
 }
 
 func isDuplicate(r run) bool {

@@ -88,7 +88,14 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.publish(ctx); err != nil {
 		return err
 	}
-	story, err := d.watch(ctx, worker)
+	if _, err := d.watch(ctx, worker, len(expected)-1); err != nil {
+		return err
+	}
+	say("\nNow a job whose command kills its worker, each time.")
+	if _, err := d.jobtrail(ctx, nil, "enqueue", "--topic", topic, "--type", "resize-image", "--job-id", d.operation+"/crash", "--operation-id", d.operation, "--tenant", "acme"); err != nil {
+		return fmt.Errorf("publishing: %w", err)
+	}
+	story, err := d.watch(ctx, worker, len(expected))
 	if err != nil {
 		return err
 	}
@@ -228,7 +235,7 @@ func (d *demo) publish(ctx context.Context) error {
 		errs = append(errs, add("send-mail", fmt.Sprintf("mail-%d", i+1), `{"to":"customer"}`))
 	}
 	errs = append(errs, add("reserve-stock", "stock", `{"sku":"A-1"}`), add("charge-card", "charge", `{"amount":1900}`), add("build-report", "report", `{}`),
-		add("resize-image", "crash", `{}`), add("send-mail", "mail-1", `{"to":"customer"}`))
+		add("send-mail", "mail-1", `{"to":"customer"}`))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

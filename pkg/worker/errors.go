@@ -77,7 +77,7 @@ func classify(ctx context.Context, err error) (events.Outcome, retrytopics.Failu
 	case errors.As(err, &perm):
 		return events.OutcomeFailed, retrytopics.Failure{Class: events.ClassPermanent}, typeName(perm.Err)
 	case errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errTimeout:
-		return events.OutcomeTimedOut, retrytopics.Failure{Class: events.ClassTimeout}, typeName(err)
+		return events.OutcomeTimedOut, retrytopics.Failure{Class: events.ClassTimeout}, "timeout"
 	}
 	return events.OutcomeFailed, retrytopics.Failure{Class: events.ClassTransient}, typeName(err)
 }

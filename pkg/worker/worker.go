@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -150,10 +153,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer w.control.Close()
 	w.admin = kadm.NewClient(w.control)
-	if err := w.preflight(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	if err := w.reach(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	for i := range w.producers {
@@ -219,6 +219,36 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.deps.Log.Info("worker stopped")
 	return nil
+}
+
+// reach does the preflight, again and again while the brokers do not answer: a
+// worker that starts before its brokers waits for them, not ready.
+func (w *Worker) reach(ctx context.Context) error {
+	err := backoff.RetryNotify(func() error {
+		err := w.preflight(ctx)
+		if err != nil && !away(err) {
+			return backoff.Permanent(err)
+		}
+		w.mu.Lock()
+		w.problem = err
+		w.mu.Unlock()
+		return err
+	}, w.patience(ctx), func(err error, d time.Duration) {
+		w.deps.Log.Warn("the brokers do not answer", "err", w.deps.Sanitizer.Error(err), "again_in", d)
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// away reports whether an error says that the brokers cannot be reached, rather
+// than that they answered something.
+func away(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, kgo.ErrClientClosed) || kerr.IsRetriable(err)
 }
 
 // shutdown drains the worker and leaves the group.
