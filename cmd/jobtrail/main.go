@@ -31,16 +31,17 @@ type cli struct {
 	Up   upCmd   `cmd:"" help:"Start a local Kafka and ClickHouse, without Docker."`
 	Down downCmd `cmd:"" help:"Stop what up started."`
 
-	Topics  topicsCmd  `cmd:"" help:"Plan and make the topics of a worker group."`
-	Enqueue enqueueCmd `cmd:"" help:"Publish a job, or many."`
-	Queue   queueCmd   `cmd:"" help:"See what waits."`
-	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
-	Parked  parkedCmd  `cmd:"" help:"See jobs that wait for a decision."`
-	Doctor  doctorCmd  `cmd:"" help:"Check servers, topics and groups, and say what to do."`
-	Op      opCmd      `cmd:"" help:"Operations: what happened to one."`
-	Job     jobCmd     `cmd:"" help:"Jobs: what happened to one, and lists."`
-	Migrate migrateCmd `cmd:"" help:"Bring the evidence store's schema up to date. Running it again does nothing."`
-	Version versionCmd `cmd:"" help:"Print the version of this program."`
+	Topics   topicsCmd   `cmd:"" help:"Plan and make the topics of a worker group."`
+	Enqueue  enqueueCmd  `cmd:"" help:"Publish a job, or many."`
+	Queue    queueCmd    `cmd:"" help:"See what waits."`
+	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"See dead-lettered jobs."`
+	Parked   parkedCmd   `cmd:"" help:"See jobs that wait for a decision."`
+	Doctor   doctorCmd   `cmd:"" help:"Check servers, topics and groups, and say what to do."`
+	Op       opCmd       `cmd:"" help:"Operations: what happened to one."`
+	Job      jobCmd      `cmd:"" help:"Jobs: what happened to one, and lists."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the evidence store's schema up to date. Running it again does nothing."`
+	Sanitize sanitizeCmd `cmd:"" help:"Remove secrets and personal data from lines of text."`
+	Version  versionCmd  `cmd:"" help:"Print the version of this program."`
 }
 
 // Exit codes of every verb. A verb with codes of its own returns exitError.

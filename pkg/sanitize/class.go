@@ -22,7 +22,7 @@ const (
 	classPath
 	classCLI
 	classLiteral
-	classExtra
+	classExtra // the first configured class; the others follow it
 )
 
 var classNames = [...]string{
@@ -47,4 +47,4 @@ var classNames = [...]string{
 	classExtra:    "extra",
 }
 
-func (c class) String() string { return classNames[c] }
+func (c class) String() string { return classNames[min(c, classExtra)] }

@@ -119,7 +119,7 @@ func (z *Sanitizer) find(sc *scanner) {
 			if start >= end || start < at || end > len(sc.t) {
 				break
 			}
-			sc.insert(classExtra, start, end)
+			sc.insert(classExtra+class(min(i, 200)), start, end)
 			at = end
 		}
 	}
