@@ -181,7 +181,7 @@ func (g *group) until(limit time.Duration, what string, cond func(*loadtest.Stor
 			}
 			g.t.Fatalf("after %v: no %s", limit, what)
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 	}
 }
 

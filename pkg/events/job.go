@@ -153,10 +153,5 @@ func (j Job) Apply(e *Event) (Job, error) {
 }
 
 func leadsTo(from State, t Type, to State) bool {
-	for _, s := range transitions[from][t] {
-		if s == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(transitions[from][t], to)
 }

@@ -65,7 +65,7 @@ func (w *Worker) outcome(ctx context.Context, err error) *result {
 	if err == nil {
 		return &result{outcome: events.OutcomeSucceeded}
 	}
-	if context.Cause(ctx) == errShutdown {
+	if errors.Is(context.Cause(ctx), errShutdown) {
 		return interrupted(w, err)
 	}
 	outcome, failure, name := classify(ctx, err)

@@ -91,7 +91,7 @@ func (w *Worker) replay(ctx context.Context, p int32, from int64) (*recovered, e
 	f := newFold(newWindow(w.cfg.DedupWindow, w.cfg.DedupMax), from)
 	loaded := false
 	var folding error
-	_, err = w.read(ctx, p, from, end, func(rec *kgo.Record, e *events.Event) {
+	err = w.read(ctx, p, from, end, func(rec *kgo.Record, e *events.Event) {
 		if folding != nil {
 			return
 		}
@@ -167,12 +167,12 @@ func offsetOf(p int32) func(kadm.ListedOffsets, error) (int64, error) {
 	}
 }
 
-// read calls fn with the events of evidence partition p in [from, to) and
-// returns how many records it saw. A record that is no event is passed over:
-// the owners of the log write only events, and the store quarantines the rest.
-func (w *Worker) read(ctx context.Context, p int32, from, to int64, fn func(*kgo.Record, *events.Event)) (int, error) {
+// read calls fn with the events of evidence partition p in [from, to). A
+// record that is no event is passed over: the owners of the log write only
+// events, and the store quarantines the rest.
+func (w *Worker) read(ctx context.Context, p int32, from, to int64, fn func(*kgo.Record, *events.Event)) error {
 	if from >= to {
-		return 0, nil
+		return nil
 	}
 	opts := append([]kgo.Opt{}, w.deps.Kafka...)
 	opts = append(opts,
@@ -185,18 +185,17 @@ func (w *Worker) read(ctx context.Context, p int32, from, to int64, fn func(*kgo
 		kgo.FetchMaxPartitionBytes(4<<20))
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
-		return 0, fmt.Errorf("making a client to read the evidence: %w", err)
+		return fmt.Errorf("making a client to read the evidence: %w", err)
 	}
 	defer cl.Close()
 	var d events.Decoder
-	n := 0
 	for {
 		fetches := cl.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
-			return n, err
+			return err
 		}
 		if err := fetches.Err(); err != nil {
-			return n, fmt.Errorf("reading %s/%d: %w", w.topo.Evidence(), p, err)
+			return fmt.Errorf("reading %s/%d: %w", w.topo.Evidence(), p, err)
 		}
 		last := int64(-1)
 		fetches.EachRecord(func(rec *kgo.Record) {
@@ -204,7 +203,6 @@ func (w *Worker) read(ctx context.Context, p int32, from, to int64, fn func(*kgo
 			if rec.Offset >= to || rec.Attrs.IsControl() {
 				return
 			}
-			n++
 			e := new(events.Event)
 			if err := d.Decode(rec.Value, e); err != nil {
 				w.metrics.undecodable.Inc()
@@ -214,7 +212,7 @@ func (w *Worker) read(ctx context.Context, p int32, from, to int64, fn func(*kgo
 			fn(rec, e)
 		})
 		if last >= to-1 {
-			return n, nil
+			return nil
 		}
 	}
 }
@@ -228,7 +226,7 @@ func (w *Worker) loadPages(ctx context.Context, p int32, win *window, pages []in
 			n++
 		}
 		wanted := pages[:n]
-		if _, err := w.read(ctx, p, wanted[0], wanted[n-1]+1, func(rec *kgo.Record, e *events.Event) {
+		if err := w.read(ctx, p, wanted[0], wanted[n-1]+1, func(rec *kgo.Record, e *events.Event) {
 			if page, ok := e.Body.(*events.DedupPage); ok && slices.Contains(wanted, rec.Offset) {
 				win.load(page, rec.Offset)
 			}
@@ -255,7 +253,7 @@ func (w *Worker) lastCheckpoint(ctx context.Context, p int32, end int64) (int64,
 		var at, wholeAt int64
 		// A checkpoint may begin in this range and end in the one searched before:
 		// read to the end again, ranges grow fast.
-		if _, err := w.read(ctx, p, from, end, func(rec *kgo.Record, e *events.Event) {
+		if err := w.read(ctx, p, from, end, func(rec *kgo.Record, e *events.Event) {
 			c, ok := e.Body.(*events.Checkpoint)
 			if !ok {
 				return

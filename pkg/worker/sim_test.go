@@ -140,14 +140,13 @@ func (s *sim) append(rec *kgo.Record) {
 	s.log[key] = append(s.log[key], rec)
 }
 
-func (s *sim) worker() *simWorker {
+func (s *sim) worker() {
 	s.born++
 	w := &simWorker{id: s.born, member: fmt.Sprint("m", s.born), has: make(map[int32]bool), draining: make(map[int32]events.Time), fed: make(map[laneKey]int64)}
 	w.l = newLedger(s.cfg, s.topo, fmt.Sprint("host/", s.born), sanitize.New(sanitize.Config{}))
 	w.l.topicIDs, w.l.maxBytes = s.ids, map[string]int{}
 	s.workers = append(s.workers, w)
 	s.say("worker %d starts", w.id)
-	return w
 }
 
 // rebalance spreads the partition numbers over the workers that the brokers
