@@ -51,6 +51,12 @@ var arrows = map[string]map[string]string{
 		"pkg/sanitize": "text read from the log stays sanitize.Text",
 		"clickhouse":   "it checks the schema that it inserts into",
 	},
+	"internal/projector/projectortest": {
+		"pkg/*":               "it makes histories, for tests only",
+		"clickhouse":          "it makes the tables",
+		"internal/projector":  "it runs the projector",
+		"internal/localstack": "on the real servers",
+	},
 	"internal/evidence": {
 		"pkg/events": "it speaks of states and outcomes by their names",
 		"clickhouse": "it runs the embedded queries",
@@ -65,10 +71,12 @@ var arrows = map[string]map[string]string{
 		"internal/operate":  "buttons send commands",
 	},
 	"internal/localstack": {},
-	"clickhouse":          {},
-	"cmd/worker":          {"pkg/*": mainReason, "internal/*": mainReason},
-	"cmd/projector":       {"pkg/*": mainReason, "internal/*": mainReason},
-	"cmd/jobtrail":        {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "migrate applies the embedded migrations"},
+	"clickhouse": {
+		"pkg/events": "columns name the states and types of events",
+	},
+	"cmd/worker":    {"pkg/*": mainReason, "internal/*": mainReason},
+	"cmd/projector": {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "it checks the store's layout and migrates it"},
+	"cmd/jobtrail":  {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "migrate applies the embedded migrations"},
 	"loadtest": {
 		"pkg/*":      "it drives and checks the product",
 		"internal/*": "it drives and checks the product",
@@ -81,11 +89,12 @@ const mainReason = "a main puts the parts together"
 
 // testArrows are further imports that tests of any folder may have.
 var testArrows = map[string]string{
-	"internal/localstack": "tests on the real servers",
-	"internal/connect":    "the reference of variables is held against the docs",
-	"pkg/sanitize":        "tests make clean text",
-	"clickhouse":          "tests prepare the store",
-	"loadtest":            "its oracle judges simulated histories, too",
+	"internal/localstack":              "tests on the real servers",
+	"internal/projector/projectortest": "histories and tables for tests of the store",
+	"internal/connect":                 "the reference of variables is held against the docs",
+	"pkg/sanitize":                     "tests make clean text",
+	"clickhouse":                       "tests prepare the store",
+	"loadtest":                         "its oracle judges simulated histories, too",
 }
 
 // pure folders decide and do nothing else: no clock, file, network, log or
