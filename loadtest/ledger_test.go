@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { stacktest.Main(m) }
 type group struct {
 	t          *testing.T
 	brokers    []string
+	store      string // ClickHouse; empty when there is none
 	kafka      []kgo.Opt
 	topo       retrytopics.Topology
 	pub        *jobs.Publisher
@@ -39,7 +40,10 @@ type group struct {
 
 func newGroup(t *testing.T, partitions int) *group {
 	t.Helper()
-	return newGroupOn(t, stacktest.ForTest(t).Brokers, partitions)
+	shared := stacktest.ForTest(t)
+	g := newGroupOn(t, shared.Brokers, partitions)
+	g.store = shared.ClickHouseAddr
+	return g
 }
 
 // newGroupOn makes a group on the brokers given.
@@ -59,7 +63,7 @@ func newGroupOn(t *testing.T, brokers []string, partitions int) *group {
 // sibling makes another group on the same job topics.
 func (g *group) sibling() *group {
 	g.t.Helper()
-	other := &group{t: g.t, brokers: g.brokers, kafka: g.kafka, topo: g.topo}
+	other := &group{t: g.t, brokers: g.brokers, store: g.store, kafka: g.kafka, topo: g.topo}
 	other.topo.Group += "b"
 	other.apply(g.partitions)
 	return other
@@ -198,7 +202,8 @@ func terminals(n int) func(*loadtest.Story) bool {
 	}
 }
 
-// check holds everything against the promises.
+// check holds everything against the promises, in the topics and, after the
+// projector has come to their end, in the store.
 func (g *group) check() *loadtest.Story {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -210,6 +215,11 @@ func (g *group) check() *loadtest.Story {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	violations, story := loadtest.Check(d, g.effects)
+	if g.store != "" {
+		pr := g.projector()
+		violations = append(violations, g.stored(d, 60*time.Second)...)
+		pr.stop()
+	}
 	for i, v := range violations {
 		if i == 20 {
 			g.t.Errorf("… %d violations in all", len(violations))
