@@ -38,8 +38,15 @@ func (w *Worker) attempt(ctx context.Context, a *attempt, e *entry) {
 	}
 	ctx, span := w.spans.start(ctx, e, job)
 	begun := time.Now()
+	stuck := time.AfterFunc(e.typ.Policy.Timeout+stuckAfter, func() {
+		w.metrics.stuck.Inc()
+		w.deps.Log.Warn("a handler ignores its timeout and keeps its slot", "job_type", job.Type, "attempt_id", job.AttemptID, "started", begun)
+	})
 	err := call(ctx, e.typ.Handler, job)
 	ended := time.Now()
+	if !stuck.Stop() {
+		w.metrics.stuck.Dec()
+	}
 	r := w.outcome(ctx, err)
 	r.startedAt, r.finishedAt = w.clock.at(begun), w.clock.at(ended)
 	w.spans.end(span, r)

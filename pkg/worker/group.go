@@ -114,16 +114,14 @@ func (w *Worker) revoked(ctx context.Context, _ *kgo.Client, parts map[string][]
 		changed := w.progress
 		w.mu.Unlock()
 		w.wake()
-		if !busy || time.Since(begun) > drainTimeout {
-			break
+		if !busy || time.Since(begun) > drainTimeout || ctx.Err() != nil || w.life.Err() != nil {
+			break // where the worker has given up, nothing will be written any more
 		}
 		select {
 		case <-changed:
 		case <-time.After(drainTimeout - time.Since(begun)):
 		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
+		case <-w.life.Done():
 		}
 	}
 	w.let(parts)

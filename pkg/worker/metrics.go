@@ -20,6 +20,7 @@ type metrics struct {
 	duplicates  prometheus.Counter
 	rejected    prometheus.Counter
 	running     prometheus.Gauge
+	stuck       prometheus.Gauge
 	ready       *prometheus.GaugeVec
 	waiting     prometheus.Gauge
 	suspects    prometheus.Gauge
@@ -65,6 +66,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		duplicates:  counter("duplicates_total", "Second publications seen within the duplicate window."),
 		rejected:    counter("rejected_transitions_total", "What the state machine forbade. Expected to stay 0."),
 		running:     gauge("handlers_running", "Handlers that run now."),
+		stuck:       gauge("handlers_stuck", "Handlers that ignore their timeout and keep their slot."),
 		ready:       f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "jobtrail", Subsystem: "worker", Name: "jobs_ready", Help: "Jobs read that wait for a slot, by type."}, []string{"job_type"}),
 		waiting:     gauge("jobs_waiting", "Jobs read that wait for their time."),
 		suspects:    gauge("suspects", "Jobs that wait to be run in a small cohort, since attempts of them ended with their worker."),

@@ -87,7 +87,13 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	for i, s := range b.checkpoints {
 		checkpoints[i] = w.l.checkpoint(s)
 	}
+	w.writing = begun
 	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.writing = time.Time{}
+		w.mu.Unlock()
+	}()
 
 	if b.empty() {
 		// Records that need nothing at all: their positions go with a later tick.
@@ -159,6 +165,8 @@ func (w *Worker) write(ctx context.Context, p *producer, b *batch, checkpoints [
 		}
 	}
 	if err := p.cl.BeginTransaction(); err != nil {
+		p.cl.Close() // it was fenced: abort makes another
+		p.cl = nil
 		return false, fmt.Errorf("beginning tick %s: %w", tickID, err)
 	}
 	for i := range checkpoints {
@@ -190,10 +198,12 @@ func (w *Worker) write(ctx context.Context, p *producer, b *batch, checkpoints [
 
 // abort ends the transaction of p without effect, if need be by replacing p.
 func (w *Worker) abort(ctx context.Context, p *producer) error {
-	ending, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := p.cl.EndTransaction(ending, kgo.TryAbort); err == nil {
-		return nil
+	if p.cl != nil {
+		ending, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := p.cl.EndTransaction(ending, kgo.TryAbort); err == nil {
+			return nil
+		}
 	}
 	return w.replace(ctx, p)
 }

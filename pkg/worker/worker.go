@@ -36,6 +36,13 @@ const (
 	// cutMoment is how long a handler whose context was cancelled by a shutdown
 	// may take to return.
 	cutMoment = 2 * time.Second
+	// slowTick is after how long without an answer the worker is not ready.
+	slowTick = 5 * time.Second
+	// stuckAfter is how long after its timeout a handler counts as stuck.
+	stuckAfter = 10 * time.Second
+	// longTimeout is from which timeout on a type should have a topic of its own:
+	// its running jobs hold back the position of everything behind them.
+	longTimeout = 5 * time.Minute
 )
 
 // Worker runs the jobs of a group with evidence. Make one with New. Its methods
@@ -67,6 +74,7 @@ type Worker struct {
 	l        *ledger
 	progress chan struct{} // closed and renewed with every committed tick
 	problem  error         // why ticks do not succeed
+	writing  time.Time     // when the tick in hand began; zero between ticks
 	joined   bool
 
 	flowing    sync.Mutex // one pause or resume at a time
@@ -185,6 +193,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		kgo.OnOffsetsFetched(w.offsetsFetched),
 		kgo.AdjustFetchOffsetsFn(w.adjustOffsets))...); err != nil {
 		return fmt.Errorf("making the consumer: %w", err)
+	}
+	for _, t := range w.cfg.Types {
+		if t.Policy.Timeout > longTimeout {
+			w.deps.Log.Warn("a type with so long a timeout is better off in a topic of its own", "job_type", t.Name, "timeout", t.Policy.Timeout)
+		}
 	}
 	w.deps.Log.Info("worker started", "group", w.cfg.Group, "worker", w.l.worker, "session", w.session)
 
@@ -340,6 +353,8 @@ func (w *Worker) Ready() error {
 	switch {
 	case w.problem != nil:
 		return fmt.Errorf("writing evidence: %w", w.problem)
+	case !w.writing.IsZero() && time.Since(w.writing) > slowTick:
+		return fmt.Errorf("writing evidence: the brokers have not answered for %v", time.Since(w.writing).Round(time.Second))
 	case w.l.closing:
 		return errShutdown
 	case w.l.hold:
