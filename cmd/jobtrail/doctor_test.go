@@ -73,17 +73,17 @@ func TestDoctorOnAHealthyStack(t *testing.T) {
 	})
 	found := doctor(t, 0, environ, name)
 	for check, want := range map[string]string{
-		"kafka":        "ok : 1 brokers answer: 1\n",
+		"kafka":        "ok : answers: broker 1\n",
 		"version":      "ok broker 1: speaks like Kafka v4.3\n",
 		"features":     "ok : transaction.version 2 and group.version 1 are on\n",
 		"session":      "ok broker 1: a lost worker is noticed after 3s (the least possible is 3s, heartbeats every 500ms)\n",
-		"topics":       "ok " + name + ": 7 topics of 2 partitions are as workers demand; job topics " + name + "-jobs; tiers 0s 2m\n",
+		"topics":       "ok " + name + ": as workers demand: 7 topics, partitions 0 to 1, job topics " + name + "-jobs, tiers 0s 2m\n",
 		"start":        "",
 		"replicas":     "warn " + name + ": a topic has one replica: a lost disk loses its jobs and evidence\n",
-		"members":      "ok " + name + ": 1 workers, stable: worker-1 (8 lanes)\n",
-		"queues":       "ok " + name + ": at most 0 jobs are not finished; at most 0 wait for a retry\n",
+		"members":      "ok " + name + ": at work, stable: worker-1 (8 lanes)\n",
+		"queues":       "ok " + name + ": not finished: at most 0; waiting for a retry: at most 0\n",
 		"projector":    "warn " + name + ": no projector has run: the evidence is only on the log\n",
-		"transactions": "ok " + name + ": no transaction is open for more than 1m0s (0 records are in open ones)\n",
+		"transactions": "ok " + name + ": no transaction is open for more than 1m0s (records in open ones: 0)\n",
 		"clickhouse":   "ok : answers; its version is 26.7.",
 		"database":     "warn nobody_migrated_this: has no tables yet",
 		"clock":        "ok : not compared with the brokers'",
@@ -139,7 +139,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		if err := hung.ProduceSync(t.Context(), &kgo.Record{Topic: topology.Evidence(), Partition: 1}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if got := finding(doctor(t, 1, environ, name), "transactions"); !strings.HasPrefix(got, "ok "+name+": no transaction is open for more than 1m0s (1 records") {
+		if got := finding(doctor(t, 1, environ, name), "transactions"); !strings.HasPrefix(got, "ok "+name+": no transaction is open for more than 1m0s (records in open ones: 1)") {
 			t.Errorf("a young transaction: %s", got)
 		}
 		// Ten minutes later.
@@ -147,7 +147,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		for check, want := range map[string][]string{
 			"topics":       {"fail " + name + ": topic " + name + ".evidence: message.timestamp.type is CreateTime, wanted LogAppendTime", name + ".dlq: partitions is 3, wanted 2"},
 			"members":      {"warn " + name + ": no worker runs"},
-			"queues":       {"warn " + name + ": the first record of " + name + ".retry.0s is overdue by 10m", "at most 1 wait for a retry"},
+			"queues":       {"warn " + name + ": the first record of " + name + ".retry.0s is overdue by 10m", "waiting for a retry: at most 1"},
 			"retention":    {"warn " + name + ": the oldest record of " + name + ".parked is deleted in 1h"},
 			"transactions": {"fail " + name + ": a transaction on " + name + ".evidence/1 is open since offset 0 and silent for 10m", "transactional id " + name + "/boot/a"},
 			"clock":        {"warn : this machine's clock is at least "},

@@ -121,13 +121,14 @@ func (t *table) print(w io.Writer) error {
 		return nil
 	}
 	columns := len(t.rows[0])
-	widths, right := make([]int, columns), make([]bool, columns)
+	widths, right, text := make([]int, columns), make([]bool, columns), make([]bool, columns)
 	for c := range columns {
-		right[c] = len(t.rows) > 1
 		for r, row := range t.rows {
 			widths[c] = max(widths[c], utf8.RuneCountInString(row[c]))
-			if r > 0 && row[c] != "-" && strings.Trim(row[c], "0123456789≤") != "" {
-				right[c] = false
+			if r > 0 && row[c] != "-" {
+				number := strings.Trim(row[c], "0123456789≤") == ""
+				right[c] = number && (right[c] || !text[c])
+				text[c] = text[c] || !number
 			}
 		}
 	}

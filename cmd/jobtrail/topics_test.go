@@ -17,19 +17,19 @@ import (
 
 const wantPlan = `group t: job topics t-a, t-b, 2 partitions, tiers 0s 2m
 ACTION  TOPIC       SETTING                 FOUND  WANTED
-create  t.evidence  partitions                  -  2
-create  t.retry.0s  partitions                  -  2
-create  t.retry.2m  partitions                  -  2
-create  t.dlq       partitions                  -  2
-create  t.parked    partitions                  -  2
-create  t.commands  partitions                  -  2
-create  t-a         partitions                  -  2
-create  t-b         partitions                  -  2
-start   t-a         offset of 2 partitions      -  earliest
-start   t-b         offset of 2 partitions      -  earliest
-start   t.retry.0s  offset of 2 partitions      -  earliest
-start   t.retry.2m  offset of 2 partitions      -  earliest
-start   t.commands  offset of 2 partitions      -  earliest
+create  t.evidence  partitions              -      2
+create  t.retry.0s  partitions              -      2
+create  t.retry.2m  partitions              -      2
+create  t.dlq       partitions              -      2
+create  t.parked    partitions              -      2
+create  t.commands  partitions              -      2
+create  t-a         partitions              -      2
+create  t-b         partitions              -      2
+start   t-a         offset of 2 partitions  -      earliest
+start   t-b         offset of 2 partitions  -      earliest
+start   t.retry.0s  offset of 2 partitions  -      earliest
+start   t.retry.2m  offset of 2 partitions  -      earliest
+start   t.commands  offset of 2 partitions  -      earliest
 13 differences. ` + "`jobtrail topics apply` makes them.\n"
 
 func TestTopics(t *testing.T) {

@@ -61,7 +61,7 @@ func (d Diagnosis) brokers(ctx context.Context, adm *kadm.Client, r *report) boo
 	if !slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Check == "features" }) {
 		r.add(OK, "features", "", "", "transaction.version 2 and group.version 1 are on")
 	}
-	r.add(OK, "kafka", "", "", "%d brokers answer: %s", len(names), strings.Join(names, ", "))
+	r.add(OK, "kafka", "", "", "answers: broker %s", strings.Join(names, ", "))
 	d.settings(ctx, adm, r)
 	return true
 }

@@ -76,7 +76,7 @@ func (d Diagnosis) topics(ctx context.Context, r *report, g Group) {
 		r.add(Fail, "topics", name, "`jobtrail topics apply`", "there is no topic %s, which hops without a delay need", t.Retry(0))
 	}
 	if len(problems) == 0 {
-		r.add(OK, "topics", name, "", "%d topics of %d partitions are as workers demand; job topics %s; tiers %s", len(found), g.Partitions, list(t.Jobs), t.Tiers)
+		r.add(OK, "topics", name, "", "as workers demand: %d topics, partitions 0 to %d, job topics %s, tiers %s", len(found), g.Partitions-1, list(t.Jobs), t.Tiers)
 	}
 	d.replicas(ctx, r, g, found)
 	missing := 0
@@ -155,7 +155,7 @@ func (d Diagnosis) members(ctx context.Context, r *report, g Group) {
 		ids[i] = fmt.Sprintf("%s (%d lanes)", m.ClientID, m.Lanes)
 		lanes += m.Lanes
 	}
-	r.add(OK, "members", name, "", "%d workers, %s: %s", len(g.Members), strings.ToLower(g.State), strings.Join(ids, ", "))
+	r.add(OK, "members", name, "", "at work, %s: %s", strings.ToLower(g.State), strings.Join(ids, ", "))
 	if want := g.Partitions * len(g.Topology.Lanes()); lanes < want {
 		r.add(Warn, "members", name, "nothing during a rebalance; else see the workers' logs", "%d of %d lanes have an owner", lanes, want)
 	}
@@ -223,7 +223,7 @@ func (d Diagnosis) queues(ctx context.Context, r *report, g Group) {
 	if oldest != 0 {
 		age = fmt.Sprintf(", the oldest for %s", max(0, d.Now.Sub(oldest)).Round(time.Second))
 	}
-	r.add(OK, "queues", name, "", "at most %d jobs are not finished%s; at most %d wait for a retry", waiting, age, retrying)
+	r.add(OK, "queues", name, "", "not finished: at most %d%s; waiting for a retry: at most %d", waiting, age, retrying)
 }
 
 // projectors checks how far the store is behind the log.
@@ -260,7 +260,7 @@ func (d Diagnosis) projectors(ctx context.Context, adm *kadm.Client, r *report, 
 		case lag > projectorLag:
 			r.add(Warn, "projector", id, "see the projector's log, and whether ClickHouse takes inserts", "the store lacks at most %d events", lag)
 		default:
-			r.add(OK, "projector", id, "", "%d members; the store lacks at most %d events", len(p.Members), lag)
+			r.add(OK, "projector", id, "", "runs; the store lacks at most %d events", lag)
 		}
 	}
 	if !any {
@@ -310,7 +310,7 @@ func (d Diagnosis) transactions(ctx context.Context, adm *kadm.Client, r *report
 		}
 	}
 	if hung == 0 {
-		r.add(OK, "transactions", name, "", "no transaction is open for more than %s (%d records are in open ones)", hungAfter, behind)
+		r.add(OK, "transactions", name, "", "no transaction is open for more than %s (records in open ones: %d)", hungAfter, behind)
 	}
 }
 
