@@ -39,6 +39,8 @@ type Run struct {
 	Started map[uuid.UUID]Record
 	Ended   map[uuid.UUID]Record
 	Late    map[uuid.UUID][]Record
+
+	losses, solo uint32
 }
 
 // Story is what the evidence says of everything.
@@ -65,6 +67,9 @@ func Tell(d *Dump, add func(invariant, format string, args ...any)) *Story {
 		case *events.Checkpoint, *events.DedupPage, *events.GroupEvent:
 			continue
 		case *events.DuplicateSeen:
+			if before, ok := s.Duplicates[e.Publication]; ok {
+				add("L2", "the duplicate at %s is on record twice, at offsets %d and %d", e.Publication, before.Offset, r.Offset)
+			}
 			s.Duplicates[e.Publication] = r
 			continue
 		case *events.TransitionRejected:
@@ -105,12 +110,14 @@ func Tell(d *Dump, add func(invariant, format string, args ...any)) *Story {
 				continue
 			}
 			s.end(run, b.AttemptID, r, add)
+			run.checkAdoption(b, add)
 		case *events.AttemptAbandoned:
 			if e.Version == 0 {
 				run.Late[b.AttemptID] = append(run.Late[b.AttemptID], r)
 				continue
 			}
 			s.end(run, b.AttemptID, r, add)
+			run.checkLosses(b, add)
 		case *events.JobTerminal:
 			run.Terminals++
 			run.Outcome, run.Reason = b.Outcome, b.Reason
@@ -130,6 +137,44 @@ func (s *Story) end(run *Run, id uuid.UUID, r Record, add func(string, string, .
 		add("I3", "attempt %s of job %s ended twice, at offsets %d and %d", id, run.JobID, before.Offset, r.Offset)
 	}
 	run.Ended[id] = r
+}
+
+// checkAdoption holds an outcome that an owner took over against the late fact
+// that it names.
+func (run *Run) checkAdoption(b *events.AttemptFinished, add func(string, string, ...any)) {
+	if b.AdoptedFrom == 0 {
+		return
+	}
+	for _, r := range run.Late[b.AttemptID] {
+		if fact, ok := r.Event.Body.(*events.AttemptFinished); ok && r.Offset == b.AdoptedFrom-1 {
+			if fact.Outcome != b.Outcome {
+				add("L3", "attempt %s of job %s is adopted as %s, but ended as %s", b.AttemptID, run.JobID, b.Outcome, fact.Outcome)
+			}
+			return
+		}
+	}
+	add("L3", "attempt %s of job %s is adopted from offset %d, where no late outcome of it is", b.AttemptID, run.JobID, b.AdoptedFrom-1)
+}
+
+// checkLosses counts the workers that the run has lost, and those of them that
+// were lost while it ran alone, and holds an abandonment against it.
+func (run *Run) checkLosses(b *events.AttemptAbandoned, add func(string, string, ...any)) {
+	start, ok := run.Started[b.AttemptID]
+	if !ok {
+		return
+	}
+	if b.BasedOn != 0 && b.BasedOn-1 != start.Offset {
+		add("L3", "the abandonment of attempt %s of job %s is based on offset %d, but it was started at %d", b.AttemptID, run.JobID, b.BasedOn-1, start.Offset)
+	}
+	if b.Cause == events.AbandonWorkerLost {
+		run.losses++
+		if body, ok := start.Event.Body.(*events.AttemptStarted); ok && body.Cohort == 1 {
+			run.solo++
+		}
+	}
+	if b.Losses != run.losses || b.SoloLosses != run.solo {
+		add("L3", "job %s has lost %d workers, %d of them alone, but attempt %s says %d and %d", run.JobID, run.losses, run.solo, b.AttemptID, b.Losses, b.SoloLosses)
+	}
 }
 
 // Check holds a dump, taken when nothing is under way any more, against what was
@@ -210,6 +255,7 @@ func Check(d *Dump, effects []Effect) (violations []string, story *Story) {
 		}
 	}
 	s.checkDead(d, add)
+	s.checkHops(d, add)
 	sort.Strings(violations)
 	return violations, s
 }
@@ -260,6 +306,60 @@ func (s *Story) checkDead(d *Dump, add func(string, string, ...any)) {
 		}
 		if dead[key] != want {
 			add("L2", "job %s, which is %s, stands %d times in the dead-letter and parked topics, wanted %d", run.JobID, run.Job.State, dead[key], want)
+		}
+	}
+}
+
+// checkHops holds the retry tiers against the events that sent a record there:
+// each one record, and no record without an event.
+func (s *Story) checkHops(d *Dump, add func(string, string, ...any)) {
+	type hop struct {
+		RunKey
+		version uint32
+		tier    string
+	}
+	there := make(map[hop]int)
+	for _, topic := range d.Topology.Lanes() {
+		if d.Topology.Role(topic) != retrytopics.RoleRetry {
+			continue
+		}
+		for _, r := range d.Records[topic] {
+			h, err := retrytopics.State(r.Headers)
+			if err != nil {
+				continue // nobody's hop: it ends as malformed
+			}
+			there[hop{RunKey{h.Origin, h.Run}, h.Version, topic}]++
+		}
+	}
+	for key, run := range s.Runs {
+		for _, r := range run.Records {
+			tier := ""
+			switch b := r.Event.Body.(type) {
+			case *events.AttemptFinished:
+				tier = b.Next.Tier
+			case *events.JobDeferred:
+				tier = b.Tier
+			}
+			if r.Event.Version == 0 {
+				continue
+			}
+			at := hop{key, r.Event.Version, tier}
+			if n := there[at]; tier != "" && n != 1 {
+				add("L2", "version %d of job %s was sent %d times to %s, wanted once", at.version, run.JobID, n, tier)
+			}
+			delete(there, at)
+		}
+	}
+	for at, n := range there {
+		run := s.Runs[at.RunKey]
+		known := false
+		if run != nil {
+			for _, r := range run.Records {
+				known = known || r.Event.Version == at.version && n == 1
+			}
+		}
+		if !known {
+			add("L2", "%d records on %s are of version %d of %s, of which there is no event", n, at.tier, at.version, at.Publication)
 		}
 	}
 }

@@ -262,6 +262,7 @@ func (o *OpenEntry) fields(c *coder) {
 	number(c, 21, &o.StartedAt)
 	pointed(c, 22, &o.Late)
 	number(c, 23, &o.LateOffset)
+	c.flag(24, &o.NotStarted)
 }
 
 func (r *OffsetRange) fields(c *coder) {

@@ -331,7 +331,9 @@ type OpenEntry struct {
 	StartedAt     Time
 	Late          *AttemptFinished
 	LateOffset    int64
-	unknown       []byte
+	// NotStarted is set when a late fact says that the handler was never called.
+	NotStarted bool
+	unknown    []byte
 }
 
 // OffsetRange is a range of offsets of a topic in the shard's partition, both

@@ -42,7 +42,7 @@ func bodies() []Body {
 		&Checkpoint{ID: otherID, Part: 1, Parts: 2, Committed: []Source{{Topic: "shop.jobs", Partition: 3, Offset: 40}},
 			Open: []OpenEntry{{TenantID: "t", JobID: "j", JobType: "charge", OperationID: "op", Publication: pub, Run: 1, Version: 300, State: StateRunning, Number: 2,
 				Step: "s", OriginAt: 5, Source: Source{Topic: "shop.jobs", Partition: 3, Offset: 41}, Delivery: 2, BudgetUsed: 1, Losses: 2, SoloLosses: 1, Cohort: 32,
-				AttemptID: topicID, Worker: "w", StartedOffset: 900, StartedAt: 7, Late: &late, LateOffset: 901}},
+				AttemptID: topicID, Worker: "w", StartedOffset: 900, StartedAt: 7, Late: &late, LateOffset: 901, NotStarted: true}},
 			Finished: []OffsetRange{{Topic: "shop.jobs", First: 42, Last: 300}}, DedupPages: []int64{1, 2, 300000},
 			Marks: []Mark{{Publication: pub, Run: 1, State: StateCancelled, Actor: "ops", CommandID: otherID}}},
 		&GroupEvent{Kind: "topology", Fields: []GroupField{{Name: "partitions", Value: sanitize.Clean("12")}}},

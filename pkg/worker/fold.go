@@ -159,7 +159,7 @@ func fromOpen(o *events.OpenEntry) *progress {
 		job:         events.Job{Run: o.Run, Version: o.Version, State: o.State, Number: o.Number},
 		publication: o.Publication, originAt: o.OriginAt, step: o.Step, budget: o.BudgetUsed, losses: o.Losses, solo: o.SoloLosses,
 		delivery: o.Delivery, phase: abandoned, attemptID: o.AttemptID, cohort: o.Cohort, worker: o.Worker,
-		startedOffset: o.StartedOffset, startedAt: o.StartedAt, late: o.Late, lateOffset: o.LateOffset,
+		startedOffset: o.StartedOffset, startedAt: o.StartedAt, late: o.Late, lateOffset: o.LateOffset, notStarted: o.NotStarted,
 	}
 	if o.State == events.StateRunning {
 		p.phase = started
@@ -172,7 +172,7 @@ func (p *progress) open(src events.Source, tenant, job, typ, operation string) e
 		TenantID: tenant, JobID: job, JobType: typ, OperationID: operation, Publication: p.publication,
 		Run: p.job.Run, Version: p.job.Version, State: p.job.State, Number: p.job.Number, Step: p.step, OriginAt: p.originAt, Source: src,
 		Delivery: p.delivery, BudgetUsed: p.budget, Losses: p.losses, SoloLosses: p.solo, Cohort: p.cohort, AttemptID: p.attemptID,
-		Worker: p.worker, StartedOffset: p.startedOffset, StartedAt: p.startedAt, Late: p.late, LateOffset: p.lateOffset,
+		Worker: p.worker, StartedOffset: p.startedOffset, StartedAt: p.startedAt, Late: p.late, LateOffset: p.lateOffset, NotStarted: p.notStarted,
 	}
 }
 

@@ -45,6 +45,9 @@ type sim struct {
 	faults     int
 	said       bool
 	quiet      bool
+	pace       float64 // how often workers come, stall and go, and how slowly they read
+	broken     breaks
+	tales      tales
 }
 
 type simWorker struct {
@@ -60,6 +63,8 @@ type simWorker struct {
 	fed      map[laneKey]int64
 
 	recoveries []recovery
+	missed     map[uuid.UUID]bool // attempts whose lane was lost before they could be called
+	ended      map[uuid.UUID]bool // attempts whose handler returned
 }
 
 type recovery struct {
@@ -85,9 +90,9 @@ const (
 	simShards  = 2
 )
 
-func newSim(t *testing.T, seed uint64, said bool) *sim {
+func newSim(t *testing.T, seed uint64, said bool, broken breaks) *sim {
 	tiers := retrytopics.Tiers{0, time.Second, 4 * time.Second}
-	s := &sim{t: t, r: rand.New(rand.NewPCG(seed, 7)), now: simEpoch, said: said,
+	s := &sim{t: t, r: rand.New(rand.NewPCG(seed, 7)), now: simEpoch, said: said, broken: broken,
 		topo: retrytopics.Topology{Group: "g", Jobs: []string{"j", "k"}, Tiers: tiers}, ids: make(map[string]uuid.UUID),
 		log: make(map[laneKey][]*kgo.Record), seen: make(map[laneKey]commit), owner: make(map[int32]int)}
 	for i, topic := range append(s.topo.Lanes(), s.topo.Evidence(), s.topo.DLQ(), s.topo.Parked()) {
@@ -105,7 +110,14 @@ func newSim(t *testing.T, seed uint64, said bool) *sim {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if broken.config != nil {
+		broken.config(&cfg)
+	}
 	s.cfg = cfg
+	s.pace = 1
+	if s.r.IntN(4) == 0 {
+		s.pace = 4
+	}
 	return s
 }
 
@@ -142,7 +154,8 @@ func (s *sim) append(rec *kgo.Record) {
 
 func (s *sim) worker() {
 	s.born++
-	w := &simWorker{id: s.born, member: fmt.Sprint("m", s.born), has: make(map[int32]bool), draining: make(map[int32]events.Time), fed: make(map[laneKey]int64)}
+	w := &simWorker{id: s.born, member: fmt.Sprint("m", s.born), has: make(map[int32]bool), draining: make(map[int32]events.Time), fed: make(map[laneKey]int64),
+		missed: make(map[uuid.UUID]bool), ended: make(map[uuid.UUID]bool)}
 	w.l = newLedger(s.cfg, s.topo, fmt.Sprint("host/", s.born), sanitize.New(sanitize.Config{}))
 	w.l.topicIDs, w.l.maxBytes = s.ids, map[string]int{}
 	s.workers = append(s.workers, w)
@@ -197,6 +210,10 @@ func (s *sim) meet(w *simWorker) {
 		if r.at > s.now {
 			return false
 		}
+		if s.broken.recovered != nil {
+			s.broken.recovered(w, r.found)
+		}
+		s.tales.recoveries = append(s.tales.recoveries, simRecovery{w.l.worker, r.shard.partition, r.found.from, r.found.end, int64(len(s.log[laneKey{s.topo.Evidence(), r.shard.partition}]))})
 		w.l.recover(r.shard, r.found, nil, s.now)
 		return true
 	})
@@ -241,6 +258,9 @@ func (s *sim) held(p int32, but *simWorker) bool {
 
 func (s *sim) replay(p int32, m commitMetadata) *recovered {
 	records := s.log[laneKey{s.topo.Evidence(), p}]
+	if s.broken.replayFrom != nil {
+		m.replayFrom = s.broken.replayFrom(m.replayFrom)
+	}
 	f := newFold(newWindow(s.cfg.DedupWindow, s.cfg.DedupMax), m.replayFrom)
 	loaded := false
 	for _, rec := range records[min(m.replayFrom, int64(len(records))):] {
@@ -290,7 +310,10 @@ func (s *sim) feed(w *simWorker) {
 // tick runs one transaction of a worker, with what may go wrong.
 func (s *sim) tick(w *simWorker) (crashed bool) {
 	w.l.generation = uint32(w.knows)
-	b := w.l.collect(s.now)
+	if s.broken.deciding != nil {
+		s.broken.deciding(w)
+	}
+	b := w.l.collect(s.now + s.broken.ahead)
 	if b.empty() && len(b.units) == 0 {
 		return false
 	}
@@ -301,7 +324,11 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 	}
 	var checkpoints []checkpointWrite
 	for _, sh := range b.checkpoints {
-		checkpoints = append(checkpoints, w.l.checkpoint(sh))
+		c := w.l.checkpoint(sh)
+		if s.broken.checkpoint != nil {
+			s.broken.checkpoint(&c)
+		}
+		checkpoints = append(checkpoints, c)
 	}
 	fenced := false
 	for _, c := range b.positions {
@@ -309,10 +336,14 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 			fenced = true
 		}
 	}
+	fenced = fenced && !s.broken.unfenced
 	if fenced || s.chance(0.05) {
 		s.faults++
 		s.say("worker %d: tick aborted (fenced %v)", w.id, fenced)
 		w.l.aborted(b)
+		if s.broken.aborted != nil {
+			s.broken.aborted(w)
+		}
 		return false
 	}
 	id := fmt.Sprint(w.id, "-", s.r.Uint64())
@@ -348,7 +379,10 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 			}
 		}
 		if before := s.seen[c.lane.laneKey]; c.offset < before.offset {
-			s.t.Errorf("the position of %v goes back from %d to %d", c.lane.laneKey, before.offset, c.offset)
+			s.tales.wrong = append(s.tales.wrong, fmt.Sprintf("I5: the position of %v goes back from %d to %d", c.lane.laneKey, before.offset, c.offset))
+		}
+		if s.broken.position != nil {
+			c.offset = s.broken.position(c.lane, c.offset)
 		}
 		s.seen[c.lane.laneKey] = commit{c.offset, commitMetadata{ok: true, replayFrom: from, tickID: id}}
 	}
@@ -367,12 +401,25 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 		s.faults++
 		leased = false
 	}
+	if s.chance(0.02) {
+		// The group takes its lanes while the transaction ends.
+		s.faults++
+		s.rebalance()
+		s.meet(w)
+	}
 	s.launch(w, w.l.committed(b, leased))
+	for _, a := range w.l.unstarted {
+		w.missed[a.id] = true
+	}
+	if s.broken.committed != nil {
+		s.broken.committed(w)
+	}
 	return false
 }
 
 func (s *sim) launch(w *simWorker, start []*attempt) {
 	for _, a := range start {
+		s.overlaps(w, a)
 		s.effects = append(s.effects, loadtest.Effect{JobID: a.entry.meta.JobID, AttemptID: a.id, At: s.now})
 		w.running = append(w.running, &simAttempt{a, s.now + events.Time(1+s.r.IntN(2500))})
 	}
@@ -394,6 +441,7 @@ func (s *sim) end(w *simWorker) {
 			r.outcome, r.err.Class, r.failure.Class = events.OutcomeInterrupted, events.ClassTransient, events.ClassTransient
 		}
 		w.l.ended(x.a, r)
+		w.ended[x.a.id] = true
 		return true
 	})
 }
@@ -416,25 +464,25 @@ func (s *sim) run() []string {
 			s.publish(n)
 			n++
 		}
-		if s.chance(0.01) || len(s.workers) == 0 {
+		if s.chance(0.01*s.pace) || len(s.workers) == 0 {
 			s.worker()
 			s.rebalance()
 		}
-		if s.chance(0.006) && len(s.workers) > 0 {
+		if s.chance(0.006*s.pace) && len(s.workers) > 0 {
 			s.faults++
 			w := s.workers[s.r.IntN(len(s.workers))]
 			s.say("worker %d is killed", w.id)
 			s.crash(w)
 			s.rebalance()
 		}
-		if s.chance(0.006) && len(s.workers) > 0 {
+		if s.chance(0.006*s.pace) && len(s.workers) > 0 {
 			s.faults++
 			w := s.workers[s.r.IntN(len(s.workers))]
 			w.stalled = s.now + events.Time(simSession+s.r.IntN(4000))
 			s.say("worker %d stalls until %d", w.id, w.stalled-simEpoch)
 			s.rebalance()
 		}
-		if s.orphaned() && (s.quiet || s.chance(0.02)) {
+		if s.orphaned() && (s.quiet || s.chance(0.02*s.pace)) {
 			s.rebalance()
 		}
 		for _, w := range slices.Clone(s.workers) {
@@ -451,7 +499,9 @@ func (s *sim) run() []string {
 			}
 			w.stalled = 0
 			s.meet(w)
-			s.feed(w)
+			if !s.chance(0.2 * (s.pace - 1)) {
+				s.feed(w)
+			}
 			s.end(w)
 			if s.r.IntN(2) == 0 && s.tick(w) {
 				s.crash(w)
@@ -521,14 +571,14 @@ func (s *sim) check() []string {
 		}
 		d.Commits[key.topic][key.partition] = c.offset
 	}
-	violations, _ := loadtest.Check(d, s.effects)
-	return violations
+	violations, story := loadtest.Check(d, s.effects)
+	return append(violations, s.judge(story)...)
 }
 
 // TestSimulation plays histories under consecutive seeds.
 func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
-		s := newSim(t, *simSeed, true)
+		s := newSim(t, *simSeed, true, breaks{})
 		for _, v := range s.run() {
 			t.Error(v)
 		}
@@ -537,7 +587,7 @@ func TestSimulation(t *testing.T) {
 	begun := time.Now()
 	faults, attempts := 0, 0
 	for seed := uint64(1); seed <= uint64(*simRuns); seed++ {
-		s := newSim(t, seed, false)
+		s := newSim(t, seed, false, breaks{})
 		if v := s.run(); len(v) > 0 {
 			t.Errorf("seed %d: %d violations, the first: %s (see it with -sim.seed=%d)", seed, len(v), v[0], seed)
 			if len(v) > 1 {
