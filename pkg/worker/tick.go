@@ -14,11 +14,17 @@ import (
 )
 
 // ticks writes down what the ledger decides, one Kafka transaction after the
-// other, until ctx ends. It is the only goroutine that writes. A record that is
-// on its way cannot be called back, so ctx outlives the shutdown's grace period
-// and ends only when the worker gives up.
-func (w *Worker) ticks(ctx context.Context) error {
+// other, until enough is closed: then it ends the one in hand and returns, so
+// that no transaction stays open. It is the only goroutine that writes. A record
+// that is on its way cannot be called back, so ctx outlives the shutdown's grace
+// period and ends only when the worker gives up.
+func (w *Worker) ticks(ctx context.Context, enough <-chan struct{}) error {
 	for {
+		select {
+		case <-enough:
+			return nil
+		default:
+		}
 		did, err := w.tick(ctx)
 		switch {
 		case errors.Is(err, errFatal):
@@ -39,6 +45,8 @@ func (w *Worker) ticks(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-enough:
 			return nil
 		case <-w.woken:
 		case <-time.After(w.idle()):

@@ -36,6 +36,8 @@ const (
 	// cutMoment is how long a handler whose context was cancelled by a shutdown
 	// may take to return.
 	cutMoment = 2 * time.Second
+	// lastTick is how long a shutdown waits for the transaction in hand.
+	lastTick = 10 * time.Second
 	// slowTick is after how long without an answer the worker is not ready.
 	slowTick = 5 * time.Second
 	// stuckAfter is how long after its timeout a handler counts as stuck.
@@ -205,12 +207,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopFetching()
 	var running sync.WaitGroup
 	running.Go(func() { w.fetch(fetching) })
-	ticking := make(chan error, 1)
-	running.Go(func() { ticking <- w.ticks(life) })
+	ticking, enough := make(chan error, 1), make(chan struct{})
+	running.Go(func() { ticking <- w.ticks(life, enough) })
 
 	select {
 	case <-ctx.Done():
 		w.shutdown(stopFetching)
+		close(enough)
+		select {
+		case err = <-ticking:
+		case <-time.After(lastTick):
+			w.deps.Log.Error("the last transaction could not be ended: the next owner ends it")
+		}
 	case err = <-w.failed:
 	case err = <-ticking:
 	}
