@@ -202,7 +202,10 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	g := newGroup(t, 2)
 	w := newWitness(t, g)
 	file := w.jobsFile(`job: {http: {url: "URL"}}` + "\n")
-	w.on("job", func(*call) int { time.Sleep(150 * time.Millisecond); return 200 }) // the job's own time
+	w.on("job", func(*call) int {
+		time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the job's own time
+		return 200
+	})
 	const n = 600
 	p := g.worker(file)
 	sent := 0
@@ -233,7 +236,7 @@ func TestBrokerKilled(t *testing.T) {
 	w := newWitness(t, g)
 	file := w.jobsFile(`job: {http: {url: "URL"}}` + "\n")
 	w.on("job", func(c *call) int {
-		time.Sleep(100 * time.Millisecond) // the job's own time
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the job's own time
 		if c.attempt[0] < 64 && c.number == "1" {
 			return 503
 		}

@@ -100,7 +100,7 @@ func (g *group) untilMembers(n int, limit time.Duration) {
 		g.t.Fatal(err)
 	}
 	defer cl.Close()
-	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); ; <-time.After(50 * time.Millisecond) {
 		groups, err := kadm.NewClient(cl).DescribeConsumerGroups(g.t.Context(), g.topo.Group)
 		if err != nil {
 			g.t.Fatal(err)

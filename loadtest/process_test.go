@@ -31,12 +31,8 @@ var built = func() func(t *testing.T, name string) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if paths[name] == "" {
-			dir, err := os.MkdirTemp("", "jobtrail-bin-")
-			if err != nil {
-				t.Fatal(err)
-			}
 			_, here, _, _ := runtime.Caller(0)
-			path := filepath.Join(dir, name)
+			path := filepath.Join(filepath.Dir(filepath.Dir(here)), ".cache", "loadtest", name)
 			cmd := exec.Command("go", "build", "-o", path, "./cmd/"+name)
 			cmd.Dir = filepath.Dir(filepath.Dir(here))
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -58,7 +54,6 @@ type call struct {
 	key      string
 	body     string
 	headers  http.Header
-	answered chan int // what to answer; closed for 200
 }
 
 // witness is the world outside the worker: the jobs' endpoint. It counts side

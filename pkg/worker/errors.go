@@ -76,7 +76,7 @@ func classify(ctx context.Context, err error) (events.Outcome, retrytopics.Failu
 		return events.OutcomeFailed, retrytopics.Failure{Class: class, RetryAfter: typed.RetryAfter}, name
 	case errors.As(err, &perm):
 		return events.OutcomeFailed, retrytopics.Failure{Class: events.ClassPermanent}, typeName(perm.Err)
-	case errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errTimeout:
+	case errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errTimeout):
 		return events.OutcomeTimedOut, retrytopics.Failure{Class: events.ClassTimeout}, "timeout"
 	}
 	return events.OutcomeFailed, retrytopics.Failure{Class: events.ClassTransient}, typeName(err)
