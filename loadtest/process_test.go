@@ -47,13 +47,13 @@ var built = func() func(t *testing.T, name string) string {
 
 // call is one request to the witness.
 type call struct {
-	typ      string
-	job      string
-	attempt  uuid.UUID
-	number   string
-	key      string
-	body     string
-	headers  http.Header
+	typ     string
+	job     string
+	attempt uuid.UUID
+	number  string
+	key     string
+	body    string
+	headers http.Header
 }
 
 // witness is the world outside the worker: the jobs' endpoint. It counts side
