@@ -357,3 +357,40 @@ func TestTwoGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestHungTransaction leaves a transaction open on the evidence log, as a worker
+// does that dies within a tick: the next owner ends it, and does not wait for
+// its timeout.
+func TestHungTransaction(t *testing.T) {
+	t.Parallel()
+	defer within(t, t.Name())()
+	g := newGroup(t, 2)
+	dead, err := kgo.NewClient(append(g.kafka, kgo.TransactionalID(g.topo.Group+"/dead/a"), kgo.TransactionTimeout(5*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	if err := dead.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	e := events.Event{Group: g.topo.Group, Body: &events.GroupEvent{Kind: "never"}}
+	if err := dead.ProduceSync(t.Context(), &kgo.Record{Topic: g.topo.Evidence(), Value: events.Append(nil, &e)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(t, g)
+	p := g.worker(w.jobsFile(`job: {http: {url: "URL"}}` + "\n"))
+	begun := time.Now()
+	for i := range 20 {
+		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
+	}
+	p.says("a hung transaction was fenced", 1, 60*time.Second)
+	p.says("partition recovered", 2, 60*time.Second)
+	t.Logf("both partitions were recovered after %v", time.Since(begun).Round(10*time.Millisecond))
+	g.until(30*time.Second, "end of all jobs", terminals(20))
+	p.stop()
+	for _, run := range g.check().Runs {
+		if run.Job.State != events.StateSucceeded {
+			t.Errorf("%s ended as %v", run.JobID, run.Job.State)
+		}
+	}
+}
