@@ -16,6 +16,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Server says how to reach ClickHouse's native protocol.
@@ -82,9 +84,9 @@ func (in *inserter) insert(ctx context.Context, b block) (failed int, err error)
 			in.metrics.insertErrors.Inc()
 			if schemaError(err) {
 				b.stopped.Set(1)
-				in.log.Error("the store's schema refuses a batch; the partition stops until the schema is right", "table", b.table, "token", b.token, "error", err)
+				in.log.Error("the store's schema refuses a batch; the partition stops until the schema is right", "table", b.table, "token", b.token, "error", sanitize.Error(err))
 			} else {
-				in.log.Warn("an insert failed; the same batch goes again", "table", b.table, "token", b.token, "failed", failed, "error", err)
+				in.log.Warn("an insert failed; the same batch goes again", "table", b.table, "token", b.token, "failed", failed, "error", sanitize.Error(err))
 			}
 		}
 		select {

@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 var (
@@ -49,6 +51,7 @@ type partition struct {
 	records []*kgo.Record
 	current *batch
 	handed  int64 // batches handed to the sender
+	marker  int64 // position after the last transaction marker outside of a batch
 	first   int64 // where the next batch begins; below 0: at its first record
 	want    *span // a declared range that must be sent again as it was
 	rev     string
@@ -160,6 +163,9 @@ func (p *partition) encode(ctx context.Context, batches chan<- *batch) {
 	defer tick.Stop()
 	for {
 		p.encodeSome()
+		if p.current == nil && p.handed == p.sent.Load() && p.marker > p.position.Load() {
+			p.position.Store(p.marker)
+		}
 		if len(p.records) == 0 && !p.full() {
 			if p.records = p.take(); len(p.records) > 0 {
 				continue
@@ -208,11 +214,10 @@ func (p *partition) encodeSome() {
 // grew.
 func (p *partition) encodeOne(rec *kgo.Record) int {
 	if rec.Attrs.IsControl() {
-		switch {
-		case p.current != nil:
+		if p.current != nil {
 			p.current.next = rec.Offset + 1
-		case p.handed == p.sent.Load():
-			p.position.Store(rec.Offset + 1)
+		} else {
+			p.marker = rec.Offset + 1
 		}
 		return 0
 	}
@@ -484,7 +489,7 @@ func (p *partition) store(ctx context.Context, position int64, n note) error {
 		}
 		// STALE_MEMBER_EPOCH: the epoch moved on while the partition stayed. The
 		// rest is the coordinator's business or the network's.
-		p.log.Debug("a commit failed and goes again", "position", position, "error", err)
+		p.log.Debug("a commit failed and goes again", "position", position, "error", sanitize.Error(err))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("committing position %d: %w", position, context.Cause(ctx))

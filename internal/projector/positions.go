@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // sample is the end of a partition at a moment: once everything before it is in
@@ -21,10 +23,13 @@ func (r *reader) watch(ctx context.Context) {
 	complete := map[int32]time.Time{}
 	tick := time.NewTicker(r.cfg.PositionEvery)
 	defer tick.Stop()
+	failing := false // the first failure of a row of them is logged
 	for {
-		if err := r.look(ctx, pending, complete); err != nil && ctx.Err() == nil {
-			r.log.Warn("looking at the log's end failed", "error", err)
+		err := r.look(ctx, pending, complete)
+		if err != nil && !failing && ctx.Err() == nil {
+			r.log.Warn("looking at the log's end failed", "error", sanitize.Error(err))
 		}
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return

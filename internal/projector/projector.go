@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/plugin/kprom"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Projector fills the live generation of the store from the logs of its worker
@@ -188,7 +189,7 @@ func (p *Projector) Run(ctx context.Context) error {
 			live, err = s.liveGeneration(ctx)
 		}
 		if err != nil {
-			s.log.Warn("the store is not ready", "error", err)
+			s.log.Warn("the store is not ready", "error", sanitize.Error(err))
 			for _, g := range s.cfg.Groups {
 				s.setProblem(g, err)
 			}

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // EvidenceTopic returns the name of a worker group's log.
@@ -62,7 +64,7 @@ func (r *reader) run(ctx context.Context) {
 		}
 		wait := pause.NextBackOff()
 		r.setProblem(r.worker, err)
-		r.log.Warn("a session ended and another one begins", "error", err, "pause", wait)
+		r.log.Warn("a session ended and another one begins", "error", sanitize.Error(err), "pause", wait)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

@@ -58,10 +58,9 @@ func (p *partition) missing(ctx context.Context, end int64) (from int64, lost bo
 		return 0, false, err
 	}
 	if len(known) == 0 {
-		if p.done == nil {
-			return 0, false, nil // nothing was ever acknowledged, or nobody knows
-		}
-		known = []inserted{{first: p.done.First, last: p.done.Last, rows: p.done.Rows, poison: p.done.Poison, maxOrigin: time.UnixMilli(maxMillis)}}
+		// Not one batch is on record before a position that a projector committed.
+		start, err := p.logStart(ctx)
+		return start, start < end, err
 	}
 	// Newest first. The batches are a chain: each begins after the one before.
 	if newest := known[0]; newest.last+1 != end && p.done != nil {
@@ -82,6 +81,19 @@ func (p *partition) missing(ctx context.Context, end int64) (from int64, lost bo
 		}
 	}
 	return 0, false, nil
+}
+
+// logStart returns the first offset that the log still holds.
+func (p *partition) logStart(ctx context.Context) (int64, error) {
+	starts, err := p.r.admin.ListStartOffsets(ctx, p.r.topic)
+	if err != nil {
+		return 0, fmt.Errorf("listing start offsets: %w", err)
+	}
+	o, ok := starts.Lookup(p.r.topic, p.number)
+	if !ok || o.Err != nil {
+		return 0, fmt.Errorf("listing start offsets: no answer for partition %d: %w", p.number, o.Err)
+	}
+	return o.Offset, nil
 }
 
 func (p *partition) recentBatches(ctx context.Context, end int64) ([]inserted, error) {

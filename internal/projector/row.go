@@ -76,6 +76,7 @@ const maxMillis = 7258118400000
 // concurrent use.
 type mapper struct {
 	scratch []byte
+	encoder events.Encoder
 	whole   bool // the columns cannot say it all: rest holds the whole event
 }
 
@@ -103,9 +104,9 @@ func (m *mapper) fill(r *Row, e *events.Event, at Place, value []byte) {
 		sum := sha256.Sum256(value)
 		r.Rest = sum[:]
 	case m.whole:
-		r.Rest = events.Append(nil, e)
+		r.Rest = m.encoder.Append(nil, e)
 	case left != nil || len(e.Unknown) > 0:
-		m.scratch = events.Append(m.scratch[:0], &events.Event{Body: left, Unknown: e.Unknown})
+		m.scratch = m.encoder.Append(m.scratch[:0], &events.Event{Body: left, Unknown: e.Unknown})
 		// A body without a field is its tag of two bytes and its length, zero.
 		if len(m.scratch) > 3 || left == nil {
 			r.Rest = append([]byte(nil), m.scratch...)

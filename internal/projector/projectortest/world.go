@@ -80,16 +80,29 @@ func NewOn(t testing.TB, brokers []string, addr string, partitions int32) *World
 // CreateLog makes the log.
 func (w *World) CreateLog(partitions int32) {
 	w.t.Helper()
-	adm := kadm.NewClient(w.Client)
-	topic := projector.EvidenceTopic(w.Group)
-	if _, err := adm.CreateTopic(w.t.Context(), partitions, 1, map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}, topic); err != nil {
+	if err := w.TryCreateLog(partitions); err != nil {
 		w.t.Fatalf("creating the log: %v", err)
 	}
-	details, err := adm.ListTopics(w.t.Context(), topic)
+}
+
+// TryCreateLog is CreateLog for a log that is perhaps not quite deleted yet.
+func (w *World) TryCreateLog(partitions int32) error {
+	adm := kadm.NewClient(w.Client)
+	topic := projector.EvidenceTopic(w.Group)
+	created, err := adm.CreateTopic(w.t.Context(), partitions, 1, map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}, topic)
+	w.LogID = uuid.UUID(created.ID)
+	return err
+}
+
+// Renew gives the world a new client, which knows nothing of an older log.
+func (w *World) Renew() {
+	w.t.Helper()
+	w.Client.Close()
+	client, err := w.Kafka(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.LogID = uuid.UUID(details[topic].ID)
+	w.Client = client
 }
 
 // Write appends values to a partition of the log, in order.
@@ -114,45 +127,87 @@ func (w *World) WriteEvents(partition int32, es ...*events.Event) {
 	w.Write(partition, values...)
 }
 
-// Project runs a projector until the returned function is called, which fails
-// the test unless it ends cleanly.
-func (w *World) Project(change func(*projector.Config)) (stop func()) {
+// Projector is a projector that runs in the test.
+type Projector struct {
+	*projector.Projector
+	// Kafka is its way to the brokers.
+	Kafka Cable
+	t     testing.TB
+	done  chan error
+	end   context.CancelFunc
+}
+
+// Project runs a projector with short waits until Stop, at the latest until the
+// end of the test.
+func (w *World) Project(change func(*projector.Config)) *Projector {
 	w.t.Helper()
 	cfg := projector.Config{Groups: []string{w.Group}, Layout: w.Layout, BatchWait: 50 * time.Millisecond, PositionEvery: 200 * time.Millisecond}
 	if change != nil {
 		change(&cfg)
 	}
-	log := slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	p, err := projector.New(cfg, projector.Deps{
+	p := &Projector{t: w.t, done: make(chan error, 1)}
+	var err error
+	p.Projector, err = projector.New(cfg, projector.Deps{
 		Kafka: func(opts ...kgo.Opt) (*kgo.Client, error) {
-			return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Brokers...)}, opts...)...)
+			return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Brokers...), kgo.Dialer(p.Kafka.Dial)}, opts...)...)
 		},
-		Store: w.Conn, Server: projector.Server{Addrs: []string{w.Addr}, Username: "default"}, Logger: log, Registry: prometheus.NewRegistry(),
+		Store: w.Conn, Server: projector.Server{Addrs: []string{w.Addr}, Username: "default"}, Registry: prometheus.NewRegistry(),
+		Logger: slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
+	p.end = cancel
+	go func() { p.done <- p.Run(ctx); close(p.done) }()
+	w.t.Cleanup(p.Stop)
+	return p
+}
+
+// Stop ends the projector and fails the test unless it ends cleanly. It may be
+// called again.
+func (p *Projector) Stop() {
+	p.end()
+	select {
+	case err := <-p.done:
+		if err != nil {
+			p.t.Errorf("the projector ended: %v", err)
 		}
-		stopped = true
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				w.t.Errorf("the projector ended: %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			w.t.Error("the projector did not end within 20 s")
-		}
+	case <-time.After(30 * time.Second):
+		p.t.Error("the projector did not end within 30 s")
 	}
-	w.t.Cleanup(stop)
-	return stop
+}
+
+// Audit fails the test unless the live generation holds exactly what the log
+// says, with n events.
+func (w *World) Audit(n int) projector.AuditReport {
+	w.t.Helper()
+	return w.AuditOf(w.Layout.Generation(clickhouse.GenerationA), n)
+}
+
+// AuditOf is Audit of a generation.
+func (w *World) AuditOf(database string, n int) projector.AuditReport {
+	w.t.Helper()
+	r, err := projector.Audit(w.t.Context(), w.Kafka, w.Conn, database, w.Group)
+	if err != nil {
+		w.t.Fatalf("auditing: %v", err)
+	}
+	if err := r.Err(); err != nil {
+		w.t.Errorf("log and store differ: %v", err)
+	}
+	total := 0
+	for _, s := range r.Log {
+		total += s.Events
+	}
+	if total != n {
+		w.t.Errorf("the log has %d events, want %d", total, n)
+	}
+	return r
+}
+
+// Kafka opens a client.
+func (w *World) Kafka(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.Brokers...)}, opts...)...)
 }
 
 type testWriter struct{ t testing.TB }
