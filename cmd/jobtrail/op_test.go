@@ -62,7 +62,7 @@ func TestOpShow(t *testing.T) {
 	write(parked)
 	write(history("acme", "op-shared", "j6", 6).Good())
 	write(history("globex", "op-shared", "j6", 7).Good())
-	w.Eventually("the rows are there", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(total) })
+	w.Arrived(total)
 
 	for _, tt := range []struct {
 		op, verdict string

@@ -332,7 +332,7 @@ func TestOperations(t *testing.T) {
 			total += len(h.Events)
 		}
 	}
-	w.Eventually("everything is there", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(total) })
+	w.Arrived(total)
 	check := func(t *testing.T, store *evidence.Store) {
 		for i, tt := range cases {
 			t.Run(tt.name, func(t *testing.T) {
@@ -451,7 +451,7 @@ func TestJobAndNeighbours(t *testing.T) {
 	}
 	w.WriteEvents(1, &events.Event{Group: w.Group, Worker: "w", Body: &events.GroupEvent{Kind: "topology"}}, &events.Event{Group: w.Group, Worker: "w", Body: &events.Checkpoint{Parts: 1}})
 	total += 2
-	w.Eventually("everything is there", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(total) })
+	w.Arrived(total)
 
 	if _, err := store.Operation(t.Context(), "op-1", nil); err == nil {
 		t.Error("an operation of two tenants was answered")
@@ -513,7 +513,7 @@ func TestReadsOneKeyRange(t *testing.T) {
 		all = append(all, projectortest.NewHistory(t, w.Group, "acme", fmt.Sprintf("op-%05d", i), fmt.Sprintf("job-%d", i), "charge", 0, int64(i)).Good().Events...)
 	}
 	w.WriteEvents(0, all...)
-	w.Eventually("everything is there", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(len(all)) })
+	w.Arrived(len(all))
 	if err := w.Conn.Exec(t.Context(), "OPTIMIZE TABLE "+w.Layout.Generation("a")+".evidence FINAL"); err != nil {
 		t.Fatal(err)
 	}

@@ -71,15 +71,15 @@ func TestPredecessorDies(t *testing.T) {
 			}
 			second := w.Project(nil)
 			total += load(t, w, 0, 10, 10)
-			w.Eventually("the second projector has everything", func() bool { return w.Count("SELECT uniqExact(offset) FROM DB.evidence") == uint64(total) })
+			w.Arrived(total)
 			// The dead one wakes up in the middle of its insert.
 			first.Kafka.Mend()
 			release()
 			total += load(t, w, 0, 20, 10)
-			w.Eventually("what comes later is there", func() bool { return w.Count("SELECT uniqExact(offset) FROM DB.evidence") == uint64(total) })
+			w.Arrived(total)
 			second.Stop()
 			total += load(t, w, 0, 30, 10)
-			w.Eventually("the first projector goes on alone", func() bool { return w.Count("SELECT uniqExact(offset) FROM DB.evidence") == uint64(total) })
+			w.Arrived(total)
 			first.Stop()
 			w.Audit(total)
 			for table, want := range map[string]int{"evidence": total, "timeline": total, "attempt_ids": total / 3} {
@@ -142,7 +142,7 @@ func TestServerLostAcknowledgedRows(t *testing.T) {
 			w := projectortest.New(t, 1)
 			p := w.Project(func(c *projector.Config) { c.BatchRows = 9 })
 			total := load(t, w, 0, 0, 30)
-			w.Eventually("everything is there", func() bool { return w.Count("SELECT uniqExact(offset) FROM DB.evidence") == uint64(total) })
+			w.Arrived(total)
 			w.Eventually("and told", func() bool { return w.Count("SELECT max(position) FROM DB.v_positions") == uint64(total) })
 			p.Stop()
 			for _, statement := range lose {
@@ -154,7 +154,7 @@ func TestServerLostAcknowledgedRows(t *testing.T) {
 				t.Fatal("nothing was lost")
 			}
 			w.Project(nil)
-			w.Eventually("the lost rows are back", func() bool { return w.Count("SELECT uniqExact(offset) FROM DB.evidence") == uint64(total) })
+			w.Arrived(total)
 			w.Eventually("it goes on", func() bool { return w.Count("SELECT max(position) FROM DB.v_positions") == uint64(total) })
 			w.Audit(total)
 			if n := w.Count("SELECT count() FROM DB.batches WHERE rev = '1.1'"); n == 0 {
@@ -198,7 +198,7 @@ func TestClickHouseAway(t *testing.T) {
 	w.Eventually("it works again", func() bool { return p.Ready() == nil })
 	close(stop)
 	total = <-done
-	w.Eventually("everything is there", func() bool { return w.Count("SELECT uniqExact(partition, offset) FROM DB.evidence") == uint64(total) })
+	w.Arrived(total)
 	w.Audit(total)
 	if n := w.Count("SELECT count() FROM (SELECT partition, offset FROM DB.evidence GROUP BY partition, offset HAVING count() > 1)"); n > 0 {
 		// Only a rewind inserts a position again, and it would have said so.
@@ -219,7 +219,7 @@ func TestPartitionsMove(t *testing.T) {
 	}
 	arrived := func() {
 		t.Helper()
-		w.Eventually("everything is there", func() bool { return w.Count("SELECT uniqExact(partition, offset) FROM DB.evidence") == uint64(total) })
+		w.Arrived(total)
 	}
 	first := w.Project(nil)
 	write(0)

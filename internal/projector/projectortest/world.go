@@ -227,6 +227,16 @@ func (w *World) Count(query string, args ...any) uint64 {
 	return n
 }
 
+// Arrived waits until n events are in the live generation, in evidence and in
+// everything that is made from it: the server shows the rows of evidence a
+// moment before those of the other tables.
+func (w *World) Arrived(n int) {
+	w.t.Helper()
+	w.Eventually(fmt.Sprintf("%d events are in the store", n), func() bool {
+		return w.Count("SELECT uniqExact(log_id, partition, offset) FROM DB.evidence") == uint64(n) && w.Count("SELECT sum(row_count) FROM DB.batches FINAL") >= uint64(n)
+	})
+}
+
 // Eventually waits until f holds.
 func (w *World) Eventually(what string, f func() bool) {
 	w.t.Helper()
