@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,33 +14,153 @@ import (
 // stands. It holds an id for some time after the job's last event, and at most
 // so many ids. It is written to the log in pages, so that recovery reads pages
 // and not history.
+//
+// There are many entries in every shard, so they lie in slabs, linked by number
+// in the order of their last event, and are found by a table of numbers: 48
+// bytes an entry, where a map of pointers takes three times as much.
 type window struct {
 	keep time.Duration
 	most int
 
-	ids    map[uint64]*windowEntry
-	order  []uint64 // ids by the time they were last touched, lazily: see evict
+	slabs   [][]windowEntry
+	table   []uint32 // entry numbers by job hash, with linear probing; 0 is empty
+	size    int
+	made    uint32 // entries in the slabs, those that are free too
+	free    uint32 // the first entry that is free
+	oldest  uint32
+	newest  uint32
+	changes int // entries that are dirty
+
 	topics []events.Publication
 	pages  []int64 // evidence offsets of the pages that are valid
 	listed int     // entries in those pages, superseded ones too
-	dirty  map[uint64]struct{}
 }
 
 // windowEntry is what is known of a job id.
 type windowEntry struct {
+	job    uint64 // hash of tenant and job id
+	offset int64
 	typ    uint32 // hash of the job type
+	lastAt uint32 // seconds
+	before uint32 // the next older entry; of a free one, the next free one
+	after  uint32 // the next newer entry
 	topic  uint16 // index into topics
 	state  events.State
-	offset int64
-	lastAt uint32 // seconds
-	orders uint32 // how often the id stands in order
+	dirty  bool // no page lists it as it is
 }
 
 // pageEntries is how many entries a page holds.
 const pageEntries = 10_000
 
+// slabEntries is how many entries are allocated at once.
+const slabEntries = 512
+
 func newWindow(keep time.Duration, most int) *window {
-	return &window{keep: keep, most: most, ids: make(map[uint64]*windowEntry), dirty: make(map[uint64]struct{})}
+	return &window{keep: keep, most: most, table: make([]uint32, 64)}
+}
+
+// at returns entry n; numbers count from 1.
+func (w *window) at(n uint32) *windowEntry {
+	return &w.slabs[(n-1)/slabEntries][(n-1)%slabEntries]
+}
+
+// find returns the number of the job's entry, 0 without one, and its place in
+// the table.
+func (w *window) find(job uint64) (n uint32, slot int) {
+	mask := len(w.table) - 1
+	for slot = int(job) & mask; ; slot = (slot + 1) & mask {
+		if n = w.table[slot]; n == 0 || w.at(n).job == job {
+			return n, slot
+		}
+	}
+}
+
+// add returns a new entry, the newest.
+func (w *window) add(job uint64) uint32 {
+	if (w.size+1)*5 > len(w.table)*4 {
+		w.table = make([]uint32, 2*len(w.table))
+		for n := w.oldest; n != 0; n = w.at(n).after {
+			_, slot := w.find(w.at(n).job)
+			w.table[slot] = n
+		}
+	}
+	n := w.free
+	if n != 0 {
+		w.free = w.at(n).before
+	} else {
+		if int(w.made) == len(w.slabs)*slabEntries {
+			w.slabs = append(w.slabs, make([]windowEntry, slabEntries))
+		}
+		w.made++
+		n = w.made
+	}
+	*w.at(n) = windowEntry{job: job}
+	_, slot := w.find(job)
+	w.table[slot] = n
+	w.size++
+	w.link(n)
+	return n
+}
+
+// drop forgets an entry.
+func (w *window) drop(n uint32) {
+	e := w.at(n)
+	w.mark(e, false)
+	w.unlink(n)
+	_, slot := w.find(e.job)
+	// What stands behind it in the table moves up, where it would not be found.
+	mask := len(w.table) - 1
+	for next := slot; ; {
+		next = (next + 1) & mask
+		m := w.table[next]
+		if m == 0 {
+			break
+		}
+		if home := int(w.at(m).job) & mask; (next-home)&mask >= (next-slot)&mask {
+			w.table[slot], slot = m, next
+		}
+	}
+	w.table[slot] = 0
+	w.size--
+	*e = windowEntry{before: w.free}
+	w.free = n
+}
+
+// link makes an entry the newest.
+func (w *window) link(n uint32) {
+	e := w.at(n)
+	e.before, e.after = w.newest, 0
+	if w.newest != 0 {
+		w.at(w.newest).after = n
+	} else {
+		w.oldest = n
+	}
+	w.newest = n
+}
+
+func (w *window) unlink(n uint32) {
+	e := w.at(n)
+	if e.before != 0 {
+		w.at(e.before).after = e.after
+	} else {
+		w.oldest = e.after
+	}
+	if e.after != 0 {
+		w.at(e.after).before = e.before
+	} else {
+		w.newest = e.before
+	}
+}
+
+func (w *window) mark(e *windowEntry, dirty bool) {
+	if e.dirty == dirty {
+		return
+	}
+	if e.dirty = dirty; dirty {
+		w.changes++
+	} else {
+		w.changes--
+	}
 }
 
 func jobHash(tenant, job string) uint64 {
@@ -65,11 +186,11 @@ func (w *window) topic(p events.Publication) uint16 {
 
 // look returns what is known of a job id.
 func (w *window) look(tenant, job string, now events.Time) (windowEntry, bool) {
-	e := w.ids[jobHash(tenant, job)]
-	if e == nil || now.Sub(events.Time(e.lastAt)*1000) > w.keep {
+	n, _ := w.find(jobHash(tenant, job))
+	if n == 0 || now.Sub(events.Time(w.at(n).lastAt)*1000) > w.keep {
 		return windowEntry{}, false
 	}
-	return *e, true
+	return *w.at(n), true
 }
 
 // publication returns the place that an entry stands for.
@@ -91,21 +212,21 @@ func (w *window) touch(tenant, job, typ string, p events.Publication, state even
 		return
 	}
 	key := jobHash(tenant, job)
-	e := w.ids[key]
-	if e == nil {
-		e = new(windowEntry)
-		w.ids[key] = e
-	} else if w.older(e, p) {
+	n, _ := w.find(key)
+	if n == 0 {
+		n = w.add(key)
+	} else if w.older(w.at(n), p) {
 		return
 	}
+	e := w.at(n)
 	e.typ, e.topic, e.state, e.offset = typeHash(typ), w.topic(p), state, p.Offset
-	if at := uint32(now / 1000); at > e.lastAt || e.orders == 0 {
-		e.lastAt = max(at, e.lastAt)
-		e.orders++
-		w.order = append(w.order, key)
+	if at := uint32(now / 1000); at > e.lastAt {
+		e.lastAt = at
+		w.unlink(n)
+		w.link(n)
 	}
 	if state != 0 {
-		w.dirty[key] = struct{}{}
+		w.mark(e, true)
 	}
 	w.evict(now)
 }
@@ -121,24 +242,8 @@ func (w *window) older(e *windowEntry, p events.Publication) bool {
 
 // evict forgets ids that are too old or too many.
 func (w *window) evict(now events.Time) {
-	drop := 0
-	for drop < len(w.order) {
-		key := w.order[drop]
-		e := w.ids[key]
-		if e != nil && e.orders > 1 {
-			e.orders-- // touched again later: it stands further back, too
-			drop++
-			continue
-		}
-		if e != nil && len(w.ids) <= w.most && now.Sub(events.Time(e.lastAt)*1000) <= w.keep {
-			break
-		}
-		delete(w.ids, key)
-		delete(w.dirty, key)
-		drop++
-	}
-	if drop > 0 {
-		w.order = w.order[drop:]
+	for w.size > w.most || w.size > 0 && now.Sub(events.Time(w.at(w.oldest).lastAt)*1000) > w.keep {
+		w.drop(w.oldest)
 	}
 }
 
@@ -146,24 +251,18 @@ func (w *window) evict(now events.Time) {
 // rewrite lists all entries and is due when the pages hold mostly superseded
 // ones; then the old pages are void.
 func (w *window) changed() (pages []*events.DedupPage, rewrite bool) {
-	keys := w.dirty
-	if rewrite = w.listed+len(w.dirty) > 2*len(w.ids)+pageEntries; rewrite {
-		keys = make(map[uint64]struct{}, len(w.ids))
-		for k := range w.ids {
-			keys[k] = struct{}{}
-		}
-	}
+	rewrite = w.listed+w.changes > 2*w.size+pageEntries
 	var page *events.DedupPage
-	for key := range keys {
-		e := w.ids[key]
-		if e == nil || e.state == 0 {
+	for n := w.oldest; n != 0; n = w.at(n).after {
+		e := w.at(n)
+		if e.state == 0 || !rewrite && !e.dirty {
 			continue
 		}
 		if page == nil || len(page.Job) == pageEntries {
 			page = &events.DedupPage{Topics: w.topics}
 			pages = append(pages, page)
 		}
-		page.Job = append(page.Job, key)
+		page.Job = append(page.Job, e.job)
 		page.JobType = append(page.JobType, e.typ)
 		page.Topic = append(page.Topic, uint32(e.topic))
 		page.Offset = append(page.Offset, e.offset)
@@ -182,7 +281,9 @@ func (w *window) listedNow(pages []*events.DedupPage, offsets []int64, rewrite b
 	for _, p := range pages {
 		w.listed += len(p.Job)
 		for _, key := range p.Job {
-			delete(w.dirty, key)
+			if n, _ := w.find(key); n != 0 {
+				w.mark(w.at(n), false)
+			}
 		}
 	}
 }
@@ -198,19 +299,26 @@ func (w *window) load(page *events.DedupPage, offset int64) {
 			continue
 		}
 		key := page.Job[i]
-		e := w.ids[key]
-		if e == nil {
-			e = new(windowEntry)
-			w.ids[key] = e
+		m, _ := w.find(key)
+		if m == 0 {
+			m = w.add(key)
 		}
-		*e = windowEntry{typ: page.JobType[i], topic: w.topic(page.Topics[page.Topic[i]]), state: page.State[i], offset: page.Offset[i],
-			lastAt: page.LastAt[i], orders: e.orders + 1}
-		w.order = append(w.order, key)
+		e := w.at(m)
+		w.mark(e, false)
+		e.typ, e.topic, e.state, e.offset, e.lastAt = page.JobType[i], w.topic(page.Topics[page.Topic[i]]), page.State[i], page.Offset[i], page.LastAt[i]
 	}
 }
 
 // settle puts what was loaded from pages in order.
 func (w *window) settle(now events.Time) {
-	slices.SortStableFunc(w.order, func(a, b uint64) int { return int(int64(w.ids[a].lastAt) - int64(w.ids[b].lastAt)) })
+	order := make([]uint32, 0, w.size)
+	for n := w.oldest; n != 0; n = w.at(n).after {
+		order = append(order, n)
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(w.at(a).lastAt, w.at(b).lastAt) })
+	w.oldest, w.newest = 0, 0
+	for _, n := range order {
+		w.link(n)
+	}
 	w.evict(now)
 }
