@@ -1,0 +1,4 @@
+-- How does an operation stand?
+SELECT jobs, parked, open, succeeded, not_succeeded, attempts_started, first_at, last_at
+FROM v_operations
+WHERE operation_id = {operation:String} AND tenant_id = {tenant:String}
