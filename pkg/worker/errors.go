@@ -25,7 +25,15 @@ type Error struct {
 }
 
 // Error implements error.
-func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Error() string {
+	switch {
+	case e.Err != nil:
+		return e.Err.Error()
+	case e.Type != "":
+		return e.Type
+	}
+	return e.Class.String()
+}
 
 // Unwrap returns the error within.
 func (e *Error) Unwrap() error { return e.Err }
@@ -66,8 +74,12 @@ func classify(ctx context.Context, err error) (events.Outcome, retrytopics.Failu
 		return events.OutcomeFailed, retrytopics.Failure{Class: events.ClassPanic}, fmt.Sprintf("%T", pan.value)
 	case errors.As(err, &typed):
 		name := typed.Type
-		if name == "" {
+		switch {
+		case name != "":
+		case typed.Err != nil:
 			name = typeName(typed.Err)
+		default:
+			name = typeName(typed)
 		}
 		class := typed.Class
 		if class == 0 {

@@ -27,9 +27,17 @@ type fold struct {
 	recovered
 	parts   []*events.Checkpoint // of a checkpoint that is not complete
 	partsAt int64
+	facts   []fact // what others wrote between its parts
 	// pages lists the pages of the duplicate window that the checkpoint names and
 	// that are still to be read; page is called with each of them.
 	pages []int64
+}
+
+// fact is an event of version 0 at its place.
+type fact struct {
+	e      *events.Event
+	offset int64
+	at     events.Time
 }
 
 func newFold(w *window, from int64) *fold {
@@ -67,11 +75,13 @@ func (f *fold) apply(e *events.Event, offset int64, at events.Time) {
 			f.known(e).phase = finished
 			return
 		}
+		f.keep(e, offset, at)
 		if p := f.lane(src.Topic).known[src.Offset]; p != nil && p.phase == started && p.attemptID == b.AttemptID && p.late == nil {
 			p.late, p.lateOffset = b, offset
 		}
 	case *events.AttemptAbandoned:
 		if e.Version == 0 {
+			f.keep(e, offset, at)
 			if p := f.lane(src.Topic).known[src.Offset]; p != nil && p.phase == started && p.attemptID == b.AttemptID {
 				p.notStarted = true
 			}
@@ -97,6 +107,14 @@ func (f *fold) apply(e *events.Event, offset int64, at events.Time) {
 	}
 }
 
+// keep notes a fact that stands between the parts of a checkpoint: whoever wrote
+// the checkpoint did not know it.
+func (f *fold) keep(e *events.Event, offset int64, at events.Time) {
+	if len(f.parts) > 0 {
+		f.facts = append(f.facts, fact{e, offset, at})
+	}
+}
+
 // known returns the progress of the delivery that e is about, with e's version.
 func (f *fold) known(e *events.Event) *progress {
 	n := f.lane(e.Source.Topic)
@@ -116,10 +134,10 @@ func (f *fold) known(e *events.Event) *progress {
 // all that was folded before it: it says the same in less.
 func (f *fold) checkpoint(b *events.Checkpoint, offset int64) {
 	if b.Part == 0 || len(f.parts) > 0 && f.parts[0].ID != b.ID {
-		f.parts, f.partsAt = nil, offset
+		f.parts, f.partsAt, f.facts = nil, offset, nil
 	}
 	if int(b.Part) != len(f.parts) {
-		f.parts = nil
+		f.parts, f.facts = nil, nil
 		return
 	}
 	f.parts = append(f.parts, b)
@@ -140,7 +158,13 @@ func (f *fold) checkpoint(b *events.Checkpoint, offset int64) {
 			f.lane(o.Source.Topic).known[o.Source.Offset] = fromOpen(o)
 		}
 	}
-	f.parts = nil
+	facts := f.facts
+	f.parts, f.facts = nil, nil
+	count, end := f.count, f.end
+	for _, x := range facts {
+		f.apply(x.e, x.offset, x.at)
+	}
+	f.count, f.end = count, end
 }
 
 // positions returns the lanes' positions that a checkpoint names.
@@ -202,6 +226,15 @@ func (n *lane) hasPassed(offset int64) bool {
 	return len(n.passed) > 0 && n.passed[0].First <= offset
 }
 
+// openSize returns about how many bytes an open entry takes, at most.
+func openSize(o *events.OpenEntry) int {
+	n := 256 + len(o.TenantID) + len(o.JobID) + len(o.JobType) + len(o.OperationID) + len(o.Publication.Topic) + len(o.Step) + len(o.Source.Topic) + len(o.Worker)
+	if o.Late != nil {
+		n += 128 + len(o.Late.Error.Type) + len(o.Late.Error.Message.String()) + len(o.Late.Next.Tier)
+	}
+	return n
+}
+
 // checkpointPartBytes is how large a part of a checkpoint may be.
 const checkpointPartBytes = 256 << 10
 
@@ -217,6 +250,10 @@ func (l *ledger) snapshot(s *shard, id uuid.UUID) []*events.Checkpoint {
 			parts = append(parts, part)
 			size = n
 		}
+	}
+	add := func(o events.OpenEntry) {
+		room(openSize(&o))
+		part.Open = append(part.Open, o)
 	}
 	for _, n := range s.lanes {
 		part.Committed = append(part.Committed, events.Source{Topic: n.topic, Partition: n.partition, Offset: n.position()})
@@ -236,8 +273,7 @@ func (l *ledger) snapshot(s *shard, id uuid.UUID) []*events.Checkpoint {
 			passed(e.rec.Offset)
 			gap = e.rec.Offset + 1
 			if e.phase == started || e.phase == abandoned {
-				room(512)
-				part.Open = append(part.Open, e.open(e.source(), e.meta.TenantID, e.meta.JobID, e.meta.JobType, e.meta.OperationID))
+				add(e.open(e.source(), e.meta.TenantID, e.meta.JobID, e.meta.JobType, e.meta.OperationID))
 			}
 		}
 		passed(n.next)
@@ -248,8 +284,7 @@ func (l *ledger) snapshot(s *shard, id uuid.UUID) []*events.Checkpoint {
 			}
 		}
 		for offset, p := range n.known {
-			room(512)
-			part.Open = append(part.Open, p.open(events.Source{Topic: n.topic, Partition: n.partition, Offset: offset}, "", "", "", ""))
+			add(p.open(events.Source{Topic: n.topic, Partition: n.partition, Offset: offset}, "", "", "", ""))
 		}
 	}
 	for i, p := range parts {
