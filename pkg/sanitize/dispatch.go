@@ -118,6 +118,19 @@ func (s *scanner) atDigits(i int) {
 	s.add(classPhone, start, end)
 }
 
+// atComma asks the classes that are a key and a value in a list of arguments,
+// both quoted.
+func (s *scanner) atComma(i int) {
+	t := s.t
+	if i == 0 || i+2 >= len(t) || t[i-1] != '"' && t[i-1] != '\'' {
+		return
+	}
+	if next := t[i+1]; next == '"' || next == '\'' || next == '\\' || next == ' ' && (t[i+2] == '"' || t[i+2] == '\'' || t[i+2] == '\\') {
+		start, end := s.keyValue(i, i+1, ',')
+		s.add(classKeyValue, start, end)
+	}
+}
+
 // atColon asks the classes that begin at a colon.
 func (s *scanner) atColon(i int) {
 	if start, end := s.userinfo(i); start < end {

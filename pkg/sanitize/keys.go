@@ -44,7 +44,7 @@ var keyWords = [26][]keyWord{
 		{"authtoken", strongKey, false}, {"sessiontoken", strongKey, false}, {"bearertoken", strongKey, false},
 		{"securitytoken", strongKey, false}, {"csrftoken", strongKey, false}, {"xsrftoken", strongKey, false},
 		{"apitoken", strongKey, false}, {"secrettoken", strongKey, false}, {"sastoken", strongKey, false},
-		{"bottoken", strongKey, true}, {"bearer", strongKey, true},
+		{"bottoken", strongKey, true}, {"bearer", strongKey, true}, {"session", weakKey, true},
 		{"token", weakKey, true}, {"pin", strongKey, true}, {"ssn", strongKey, true},
 	},
 	'p' - 'a': {{"totp", strongKey, true}, {"otp", strongKey, true}},

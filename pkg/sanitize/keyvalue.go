@@ -4,10 +4,10 @@ package sanitize
 // encoded form of it, and returns the span of the value when the key before it
 // promises a secret.
 func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
-	if sep < s.pairUntil {
+	t := s.t
+	if sep < s.pairUntil || mark == ':' && after < len(t) && (t[after] == ':' || t[after] == '=') {
 		return 0, 0
 	}
-	t := s.t
 	kind := s.keyBefore(sep)
 	if kind == noKey || kind == safeKey {
 		return 0, 0
@@ -35,6 +35,9 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	}
 	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) {
 		return 0, 0
+	}
+	if mark == ',' && kind != safeKey {
+		kind = weakKey // a list of names is no pair
 	}
 	if !secretValue(t[start:end], kind, quoted) || !quoted && mark == ':' && spaced && s.proseAt(start, end) {
 		return 0, 0
@@ -104,7 +107,10 @@ func nestedEnd(t string, i int) int {
 func (s *scanner) keyBefore(sep int) keyKind {
 	t := s.t
 	end := sep
-	for end > 0 && sep-end < 3 && t[end-1] == ' ' {
+	for end > 0 && sep-end < 3 && (t[end-1] == ':' || t[end-1] == '?' || t[end-1] == '+' || t[end-1] == '.') {
+		end-- // := ::= ?= += .=
+	}
+	for end > 0 && sep-end < 6 && t[end-1] == ' ' {
 		end--
 	}
 	if end > 0 && (t[end-1] == '"' || t[end-1] == '\'' || t[end-1] == '`' || t[end-1] == ']') {
@@ -129,6 +135,9 @@ func (s *scanner) keyBefore(sep int) keyKind {
 		return kind
 	}
 	if first := wordStart(t, start-1); start-1-first >= 2 {
+		if t[start:end] == "string" { // name string = "value"
+			return classify(t, first, start-1)
+		}
 		if two := classify(t, first, end); two == strongKey || two == safeKey {
 			return two
 		}
@@ -217,8 +226,14 @@ func (s *scanner) element(i int) (start, end int) {
 		return 0, 0
 	}
 	start = k + 1
+	for start < len(t) && (t[start] == ' ' || lineBreak(t, start)) {
+		if t[start] != ' ' {
+			start++
+		}
+		start++
+	}
 	end = start
-	for end < len(t) && t[end] != '<' {
+	for end < len(t) && t[end] != '<' && t[end] != ' ' && !lineBreak(t, end) {
 		end++
 	}
 	if start == end || !secretValue(t[start:end], kind, true) {

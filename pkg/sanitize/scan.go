@@ -9,11 +9,12 @@ type span struct {
 }
 
 // trigger is a set of reasons to look closer at a byte.
-type trigger uint8
+type trigger uint16
 
 const (
 	onLetter    trigger = 1 << iota // a word, when the byte before is no word byte
 	onDigit                         // a number, when the byte before is no word byte
+	onComma                         // key in a list of arguments
 	onColon                         // key, header, scheme
 	onEquals                        // key
 	onAt                            // address
@@ -24,7 +25,7 @@ const (
 
 // triggers says for every byte what may begin at it.
 var triggers = [256]trigger{
-	':': onColon, '=': onEquals, '@': onAt, '-': onDash, '\\': onEscape, '%': onEscape,
+	',': onComma, ':': onColon, '=': onEquals, '@': onAt, '-': onDash, '\\': onEscape, '%': onEscape,
 	'{': onStructure, '<': onStructure, '[': onStructure, '/': onStructure,
 	'0': onDigit, '1': onDigit, '2': onDigit, '3': onDigit, '4': onDigit,
 	'5': onDigit, '6': onDigit, '7': onDigit, '8': onDigit, '9': onDigit,
@@ -99,6 +100,8 @@ func (s *scanner) scan() {
 				s.atDigits(i)
 			}
 			continue
+		case onComma:
+			s.atComma(i)
 		case onColon:
 			s.atColon(i)
 		case onEquals:

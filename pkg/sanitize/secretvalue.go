@@ -56,6 +56,8 @@ func opaqueValue(v string) bool {
 			lowers = 2
 		case c == '+' || c == '=' || c == '~' || c == '%' || c == ':' || c == '$' || c == '[' || c == ']':
 			words = words && (c == '[' || c == ']')
+		case c == '|' || c == '!' || c == '*' || c == '^' || c == '#' || c == '@' || c == '&' || c == '?':
+			words = false
 		default:
 			return false
 		}
