@@ -14,7 +14,7 @@ FUZZTIME ?= 20s
 SCHEMA_V1 := pkg/events/testdata/v1/schema.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench fuzz up down demo
+.PHONY: help build test lint bench fuzz oracles up down demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,14 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+oracles: build ## judge the sanitiser by gitleaks, gofakeit, presidio, detect-secrets and CredSweeper
+	cd pkg/sanitize/oracles && $(GO) test -count=1 -v .
+	@mkdir -p .cache && [ -x .cache/oracles/bin/credsweeper ] || \
+		{ python3 -m venv .cache/oracles && .cache/oracles/bin/pip install -q -r pkg/sanitize/oracles/requirements.txt && \
+			.cache/oracles/bin/pip install -q --no-deps presidio-evaluator==0.3.2; }
+	.cache/oracles/bin/python pkg/sanitize/oracles/oracles.py bin/jobtrail \
+		.cache/oracles/lib/python3*/site-packages/presidio_evaluator/data_generator/raw_data/templates.txt
 
 up: build ## start Kafka and ClickHouse on their usual ports, data in DATA (.stack)
 	bin/jobtrail up --data $(DATA)

@@ -12,7 +12,7 @@ func (s *scanner) phone(i int) (start, end int) {
 	if i < s.phoneUntil {
 		return 0, 0
 	}
-	plus := i > 0 && t[i-1] == '+' && (i == 1 || !isAlnum(t[i-2]))
+	plus := i > 0 && t[i-1] == '+' && (i == 1 || !isAlnum(t[i-2]) || i > 2 && lineBreak(t, i-3))
 	plus = plus || i > 2 && t[i-3] == '%' && t[i-2] == '2' && t[i-1]|0x20 == 'b'
 	end, digits, groups := phoneEnd(t, i)
 	if digits < 7 || digits > 15 {
@@ -47,6 +47,13 @@ func phoneEnd(t string, i int) (end, digits, groups int) {
 		for k < len(t) && isDigit(t[k]) {
 			k++
 		}
+		if k+1 < len(t) && t[k]|0x20 == 'x' && isDigit(t[k+1]) && digits+k-first >= 7 { // extension
+			digits += k - first
+			for k++; k < len(t) && isDigit(t[k]); {
+				k++
+			}
+			return k, digits, groups + 1
+		}
 		if k < len(t) && (isLetter(t[k]) || t[k] == '_') && k > first {
 			return end, digits, groups // part of a word
 		}
@@ -80,7 +87,7 @@ func dateLike(v string, groups int) bool {
 func (s *scanner) phoneWord(i, end, digits, groups int) bool {
 	t := s.t
 	switch k := wordBefore(t, i, near, phoneWords[:]); {
-	case k > 0, k == 0 && (groups > 1 || t[i] == '0' || digits >= 10 && i >= 5 && strings.EqualFold(t[i-5:i], "call ")):
+	case k > 0, k == 0 && (groups > 1 || t[i] == '0' || digits >= 9 && wordBefore(t, i, 5, callWords[:]) >= 0):
 		return true
 	}
 	return wordAfter(t, end, near, phoneWords[1:]) >= 0
@@ -89,3 +96,6 @@ func (s *scanner) phoneWord(i, end, digits, groups int) bool {
 // phoneWords are the words that announce a telephone number. The first one has
 // other meanings too.
 var phoneWords = [...]string{"call", "tel", "phone", "telephone", "sms", "mobile", "fax", "msisdn", "whatsapp"}
+
+// callWords stand between "call" and a number that is dialled.
+var callWords = [...]string{"call", "at", "on", "me", "to", "us", "number"}
