@@ -241,7 +241,7 @@ moved: {http: {url: "URL"}}
 	for job, want := range map[string]string{
 		"refused": "failed permanent exit_65: order 4711 is unknown to [REDACTED]; terminal failed permanent",
 		"crashes": "failed crash signal_segv: ended by SIGSEGV; terminal failed exhausted",
-		"hangs":   "timed_out timeout context.deadlineExceededError: the command was ended: the attempt's timeout passed: context deadline exceeded; terminal failed exhausted",
+		"hangs":   "timed_out timeout timeout: the command was ended: the attempt's timeout passed: context deadline exceeded; terminal failed exhausted",
 		"moved":   "failed permanent http_301: HTTP/1.1 301 Moved Permanently; terminal failed permanent",
 	} {
 		var got []string

@@ -57,7 +57,9 @@ func (w *Worker) open(p *producer) error {
 		kgo.ProducerBatchMaxBytes(int32(min(max(w.maxBatch, 1<<20), 1<<30))),
 		kgo.BrokerMaxWriteBytes(int32(min(max(2*w.maxBatch, 100<<20), 1<<30))),
 		kgo.MaxBufferedRecords(1<<20),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		// Not LZ4: its frames make a reader take megabytes a batch, and ticks write
+		// many small batches.
+		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
 		kgo.UnknownTopicRetries(-1),
 	)
 	cl, err := kgo.NewClient(opts...)

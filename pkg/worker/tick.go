@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -172,16 +173,21 @@ func (w *Worker) write(ctx context.Context, p *producer, b *batch, checkpoints [
 			return false, err
 		}
 	}
+	var times phases
+	defer func() { times.report(w.deps.Log, tickID, len(b.records)) }()
+	times.next("begin")
 	if err := p.cl.BeginTransaction(); err != nil {
 		p.cl.Close() // it was fenced: abort makes another
 		p.cl = nil
 		return false, fmt.Errorf("beginning tick %s: %w", tickID, err)
 	}
+	times.next("checkpoints")
 	for i := range checkpoints {
 		if err := w.writeCheckpoint(ctx, p, &checkpoints[i]); err != nil {
 			return false, fmt.Errorf("writing a checkpoint in tick %s: %w", tickID, err)
 		}
 	}
+	times.next("produce")
 	if err := produce(ctx, p.cl, b.records); err != nil {
 		return false, fmt.Errorf("producing %d records in tick %s: %w", len(b.records), tickID, err)
 	}
@@ -193,9 +199,11 @@ func (w *Worker) write(ctx context.Context, p *producer, b *batch, checkpoints [
 		from[c.shard] = c.offset
 	}
 	metadata := func(s *shard) string { return commitMetadata{replayFrom: from[s], tickID: tickID}.String() }
+	times.next("commit_offsets")
 	if err := w.commitOffsets(ctx, p, member, generation, b.positions, metadata); err != nil {
 		return false, fmt.Errorf("in tick %s: %w", tickID, err)
 	}
+	times.next("end")
 	ending, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	if err := p.cl.EndTransaction(ending, kgo.TryCommit); err != nil {
@@ -319,4 +327,28 @@ func (w *Worker) writeCheckpoint(ctx context.Context, p *producer, c *checkpoint
 	}
 	c.offset, c.end = records[0].Offset, records[len(records)-1].Offset+1
 	return nil
+}
+
+// phases measures the parts of a tick, to say where a slow one spent its time.
+type phases struct {
+	names  []any
+	begun  time.Time
+	latest time.Time
+}
+
+func (ph *phases) next(name string) {
+	now := time.Now()
+	if ph.begun.IsZero() {
+		ph.begun = now
+	} else {
+		ph.names = append(ph.names, now.Sub(ph.latest).Round(time.Millisecond))
+	}
+	ph.latest = now
+	ph.names = append(ph.names, name)
+}
+
+func (ph *phases) report(log *slog.Logger, tickID string, records int) {
+	if took := time.Since(ph.begun); took > slowTick {
+		log.Warn("a transaction took long", append([]any{"tick", tickID, "records", records, "took", took}, append(ph.names, time.Since(ph.latest).Round(time.Millisecond))...)...)
+	}
 }
