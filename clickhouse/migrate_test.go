@@ -138,7 +138,7 @@ func TestReplicatedRendering(t *testing.T) {
 				t.Fatal(err)
 			}
 			up, _, _ := strings.Cut(string(raw), "-- +goose Down")
-			for _, statement := range strings.Split(up, ";\n") {
+			for statement := range strings.SplitSeq(up, ";\n") {
 				_, statement, _ = strings.Cut(statement, "CREATE ")
 				if statement == "" {
 					continue

@@ -32,8 +32,8 @@ type config struct {
 
 // Own holds the variables that only the projector reads.
 type Own struct {
-	Groups    []string   `env:"JOBTRAIL_GROUPS,required" doc:"Worker groups, comma-separated; the log of each, <group>.evidence, is projected."`
-	AdminAddr string     `env:"JOBTRAIL_ADMIN_ADDR" envDefault:"127.0.0.1:8082" doc:"Where /livez, /readyz, /metrics and /debug/pprof/ are served, without credentials. Port 0 takes a free one."`
+	Groups    []string `env:"JOBTRAIL_GROUPS,required" doc:"Worker groups, comma-separated; the log of each, <group>.evidence, is projected."`
+	AdminAddr string   `env:"JOBTRAIL_ADMIN_ADDR" envDefault:"127.0.0.1:8082" doc:"Where /livez, /readyz, /metrics and /debug/pprof/ are served, without credentials. Port 0 takes a free one."`
 	Log       string   `env:"JOBTRAIL_LOG" envDefault:"json" doc:"Format of the log on stderr: json or text."`
 	LogLevel  string   `env:"JOBTRAIL_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }

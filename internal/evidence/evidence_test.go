@@ -320,8 +320,7 @@ func TestOperations(t *testing.T) {
 	total := 0
 	for i, tt := range cases {
 		offset := int64(0)
-		var all []*projectortest.History
-		all = tt.build(func(job string) *projectortest.History {
+		var all []*projectortest.History = tt.build(func(job string) *projectortest.History {
 			offset++
 			return projectortest.NewHistory(t, w.Group, fmt.Sprintf("tenant-%d", i), fmt.Sprintf("op-%d", i), job, "charge", 0, offset)
 		})

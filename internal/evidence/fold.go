@@ -211,19 +211,19 @@ func (r *Run) judgeAttempts(attempts map[uuid.UUID]*told) {
 		}
 		out := Attempt{AttemptID: a.id.String(), Number: int(a.any().Number), Worker: a.any().Worker}
 		if a.start != nil {
-			out.Step, out.Worker, out.Cause, out.StartedAt = a.start.Step, a.start.Worker, a.start.Cause, at(a.start.LogAt)
+			out.Step, out.Worker, out.Cause, out.StartedAt = a.start.Step, a.start.Worker, a.start.Cause, new(a.start.LogAt)
 		}
 		if a.abandoned != nil {
 			out.Abandoned = &a.abandoned.Cause
 		}
 		if a.end != nil {
-			out.FinishedAt, out.Outcome, out.EndedAt, out.Adopted = at(a.end.LogAt), &a.end.Outcome, at(a.end.LogAt), a.end.BasedOn > 0
+			out.FinishedAt, out.Outcome, out.EndedAt, out.Adopted = new(a.end.LogAt), &a.end.Outcome, new(a.end.LogAt), a.end.BasedOn > 0
 			out.setError(a.end)
 		}
 		if a.late != nil {
 			r.flag(FlagLate)
 			out.LateOutcome = &a.late.Outcome
-			out.EndedAt = at(ended(a.late))
+			out.EndedAt = new(ended(a.late))
 			if a.end == nil {
 				out.setError(a.late)
 			}
@@ -300,8 +300,6 @@ func (r *Run) missing(run uint16, versions map[uint32]int, highest uint32, start
 		r.flag(FlagIncomplete)
 	}
 }
-
-func at(t time.Time) *time.Time { return &t }
 
 // detail is what an event adds to its type and state, in a few words.
 func detail(e *event) string {

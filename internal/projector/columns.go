@@ -15,8 +15,6 @@ import (
 type columns struct {
 	rows  int
 	bytes int // about what the block takes in memory
-	text  []*stringColumn
-	dicts []*dictColumn
 	input proto.Input
 
 	operationID, jobID, errorMessage, note, duplicateOf, firstOperationID, rest stringColumn

@@ -100,20 +100,20 @@ func set[T comparable](field *T, value T) {
 func (c *Config) validate() error {
 	var problems []error
 	if len(c.Groups) == 0 {
-		problems = append(problems, errors.New("Groups: name at least one worker group"))
+		problems = append(problems, errors.New("groups: name at least one worker group"))
 	}
 	seen := map[string]bool{}
 	for _, g := range c.Groups {
 		if g == "" || seen[g] {
-			problems = append(problems, fmt.Errorf("Groups: %q is empty or named twice", g))
+			problems = append(problems, fmt.Errorf("groups: %q is empty or named twice", g))
 		}
 		seen[g] = true
 	}
 	if err := c.Layout.Validate(); err != nil {
-		problems = append(problems, fmt.Errorf("Layout: %w", err))
+		problems = append(problems, fmt.Errorf("layout: %w", err))
 	}
 	if c.BatchRows < 1 || c.BatchRows > 1_000_000 {
-		problems = append(problems, fmt.Errorf("BatchRows: %d is not within 1 and 1,000,000", c.BatchRows))
+		problems = append(problems, fmt.Errorf("batch rows: %d is not within 1 and 1,000,000", c.BatchRows))
 	}
 	for _, d := range []struct {
 		name  string

@@ -110,13 +110,13 @@ func (in *inserter) try(ctx context.Context, b block, attempt int) error {
 		QueryID: fmt.Sprintf("%s-%d-%s", b.id, attempt, uuid.NewString()[:8]),
 		Input:   b.input,
 		Settings: []ch.Setting{
-			ch.Setting{Key: "async_insert", Value: "0", Important: true},
-			ch.Setting{Key: "deduplicate_insert", Value: "enable", Important: true},
-			ch.Setting{Key: "deduplicate_blocks_in_dependent_materialized_views", Value: "1", Important: true},
-			ch.Setting{Key: "materialized_views_ignore_errors", Value: "0", Important: true},
-			ch.Setting{Key: "insert_deduplication_token", Value: b.token, Important: true},
+			{Key: "async_insert", Value: "0", Important: true},
+			{Key: "deduplicate_insert", Value: "enable", Important: true},
+			{Key: "deduplicate_blocks_in_dependent_materialized_views", Value: "1", Important: true},
+			{Key: "materialized_views_ignore_errors", Value: "0", Important: true},
+			{Key: "insert_deduplication_token", Value: b.token, Important: true},
 			// A batch of records with scattered origin times still is one insert.
-			ch.Setting{Key: "max_partitions_per_insert_block", Value: "0", Important: true},
+			{Key: "max_partitions_per_insert_block", Value: "0", Important: true},
 		},
 	})
 	if err == nil {

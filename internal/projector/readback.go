@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -71,13 +72,13 @@ func (p *partition) missing(ctx context.Context, end int64) (from int64, lost bo
 			return known[i].last + 1, true, nil
 		}
 	}
-	for i := len(known) - 1; i >= 0; i-- { // oldest first: the rewind goes to the first gap
-		n, err := p.held(ctx, known[i])
+	for _, k := range slices.Backward(known) { // oldest first: the rewind goes to the first gap
+		n, err := p.held(ctx, k)
 		if err != nil {
 			return 0, false, err
 		}
-		if n < uint64(known[i].rows) {
-			return known[i].first, true, nil
+		if n < uint64(k.rows) {
+			return k.first, true, nil
 		}
 	}
 	return 0, false, nil

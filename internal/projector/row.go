@@ -171,7 +171,7 @@ func (m *mapper) body(r *Row, e *events.Event) events.Body {
 		return &c
 	case *events.JobResolved:
 		r.Action, r.Actor, r.Note, r.CommandID = b.Verb.String(), b.Actor, b.Reason.String(), b.CommandID
-		c := events.JobResolved(*b)
+		c := *b
 		c.Verb, c.Actor, c.Reason, c.CommandID = 0, "", emptyText, uuid.Nil
 		return &c
 	case *events.JobTerminal:

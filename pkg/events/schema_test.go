@@ -187,7 +187,7 @@ func diff(path string, v reflect.Value, m protoreflect.Message) string {
 		fd := m.Descriptor().Fields().Get(i)
 		at := path + "." + string(fd.Name())
 		if fd.ContainingOneof() != nil {
-			body, _ := v.FieldByName("Body").Interface().(Body)
+			body, _ := reflect.TypeAssert[Body](v.FieldByName("Body"))
 			if has := body != nil && body.Type() == Type(fd.Number()-32); has != m.Has(fd) {
 				return fmt.Sprintf("%s: there is %v, and %v", at, body, m.Has(fd))
 			} else if has {
@@ -218,7 +218,8 @@ func diff(path string, v reflect.Value, m protoreflect.Message) string {
 }
 
 func diffValue(at string, fd protoreflect.FieldDescriptor, f reflect.Value, v protoreflect.Value) string {
-	var got, want any = f.Interface(), v.Interface()
+	got := f.Interface()
+	var want any
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
 		if f.Kind() == reflect.Pointer {

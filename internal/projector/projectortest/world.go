@@ -89,7 +89,7 @@ func (w *World) CreateLog(partitions int32) {
 func (w *World) TryCreateLog(partitions int32) error {
 	adm := kadm.NewClient(w.Client)
 	topic := projector.EvidenceTopic(w.Group)
-	created, err := adm.CreateTopic(w.t.Context(), partitions, 1, map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}, topic)
+	created, err := adm.CreateTopic(w.t.Context(), partitions, 1, map[string]*string{"message.timestamp.type": new("LogAppendTime")}, topic)
 	w.LogID = uuid.UUID(created.ID)
 	return err
 }
@@ -245,6 +245,6 @@ func (w *World) Eventually(what string, f func() bool) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("not within 60 s: %s", what)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
