@@ -128,27 +128,49 @@ func (n *normaliser) skipSequence(s string, i int, intro rune) int {
 			intro = 0x9B
 		case ']', 'P', 'X', '^', '_':
 			intro = 0x9D
-		default:
-			for i < len(s) && s[i] >= 0x20 && s[i] <= 0x2F {
-				i++
+		case '(', ')', '*', '+':
+			if i+1 < len(s) && strings.IndexByte("AB012", s[i+1]) >= 0 {
+				return i + 2
 			}
-			if i < len(s) && s[i] >= 0x30 && s[i] <= 0x7E {
-				i++
+			return i
+		default:
+			if s[i] > ' ' && s[i] <= '~' && !word(s, i) {
+				return i + 1
 			}
 			return i
 		}
 		i++
 	}
 	if intro == 0x9B {
-		for i < len(s) && s[i] >= 0x20 && s[i] <= 0x3F {
-			i++
-		}
-		if i < len(s) && s[i] >= 0x40 && s[i] <= 0x7E {
-			i++
-		}
-		return i
+		return skipControl(s, i)
 	}
 	return n.skipString(s, i)
+}
+
+// skipControl returns the index after the parameters and the final character
+// of a control sequence that begin at s[i]. What may just as well be the first
+// letter of a word is left, so that it cannot hide the word from the scan.
+func skipControl(s string, i int) int {
+	k := i
+	for k < len(s) && s[k] >= 0x30 && s[k] <= 0x3F {
+		k++
+	}
+	bare := k == i
+	if k+1 < len(s) && s[k] >= 0x20 && s[k] <= 0x2F && s[k+1] >= 0x40 && s[k+1] <= 0x7E {
+		if word(s, k+1) {
+			return k
+		}
+		return k + 2
+	}
+	if k == len(s) || s[k] < 0x40 || s[k] > 0x7E || bare && word(s, k) && strings.IndexByte("mKJHABCD", s[k]) < 0 {
+		return k
+	}
+	return k + 1
+}
+
+// word reports whether a word of two letters or more begins at s[i].
+func word(s string, i int) bool {
+	return isLetter(s[i]) && i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '_' || s[i+1] == '-')
 }
 
 // skipString returns the index after the terminator of an operating system
