@@ -70,6 +70,7 @@ func bodyBefore(t string, i int) bool {
 			break
 		}
 	}
+	first = afterEscape(t, first, k)
 	return indexFold(t[first:k], bodyWords[:4]) >= 0 || indexFold(t[first:k], bodyWords[4:]) >= 0 && t[i] != '['
 }
 

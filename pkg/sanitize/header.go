@@ -51,10 +51,7 @@ func (s *scanner) header(sep, after int, mark byte) (start, end int) {
 		return 0, 0
 	}
 	quote, slashes, next := quoteAt(t, start)
-	word := max(start, next)
-	for word < len(t) && t[word] != ' ' && t[word] != '"' {
-		word++
-	}
+	word := bareEnd(t, max(start, next))
 	if placeholder(t[max(start, next):word]) || s.proseAt(max(start, next), word) {
 		return 0, 0
 	}

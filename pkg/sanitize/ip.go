@@ -15,8 +15,10 @@ var ipWords = [...]string{"client", "remote", "forwarded", "for", "visitor", "re
 // a public address, or any address of a client. A version is none.
 func (s *scanner) ipv4(i int) (start, end int) {
 	t := s.t
-	end = quad(t, i)
-	if end == 0 || i > 0 && (t[i-1] == '.' || isLetter(t[i-1])) {
+	if i > 0 && (t[i-1] == '.' || afterLetter(t, i)) {
+		return 0, 0
+	}
+	if end = quad(t, i); end == 0 {
 		return 0, 0
 	}
 	addr, err := netip.ParseAddr(t[i:end])
@@ -85,11 +87,14 @@ func (s *scanner) ofClient(i int) bool {
 // version reports whether a dotted quad t[i:end] is a version: after "v",
 // after "version", or right after the name of a program and "/" or a blank.
 func version(t string, i, end int) bool {
-	if i == 0 || end+1 < len(t) && t[end] == ':' && isDigit(t[end+1]) {
+	if end+1 < len(t) && t[end] == ':' && isDigit(t[end+1]) {
 		return false
 	}
 	if end+1 < len(t) && (t[end] == '-' || t[end] == '+') && isLetter(t[end+1]) {
 		return true
+	}
+	if i == 0 {
+		return false
 	}
 	sep := t[i-1]
 	if sep != '/' && sep != ' ' && sep != '-' && sep != '=' && sep != ':' && sep != '(' && sep != '_' {
@@ -103,6 +108,7 @@ func version(t string, i, end int) bool {
 	for first > 0 && k-first < 24 && (isAlnum(t[first-1]) || t[first-1] == '.' || t[first-1] == '+' || t[first-1] == '#') {
 		first--
 	}
+	first = afterEscape(t, first, k)
 	word := t[first:k]
 	if word == "" {
 		return false

@@ -27,7 +27,7 @@ func (s *scanner) national(i int) (start, end int) {
 		digits[n] = t[k]
 		k++
 	}
-	if k < len(t) && (isAlnum(t[k]) || t[k] == '-' && k+1 < len(t) && isAlnum(t[k+1])) || i > 0 && isAlnum(t[i-1]) {
+	if k < len(t) && (isAlnum(t[k]) || t[k] == '-' && k+1 < len(t) && isAlnum(t[k+1])) || i > 0 && (isDigit(t[i-1]) || afterLetter(t, i)) {
 		return 0, 0
 	}
 	area, group, serial := string(digits[:3]), string(digits[3:5]), string(digits[5:])

@@ -15,6 +15,9 @@ func (s *scanner) phone(i int) (start, end int) {
 	plus := i > 0 && t[i-1] == '+' && (i == 1 || !isAlnum(t[i-2]) || i > 2 && lineBreak(t, i-3))
 	plus = plus || i > 2 && t[i-3] == '%' && t[i-2] == '2' && t[i-1]|0x20 == 'b'
 	end, digits, groups := phoneEnd(t, i)
+	if digits > 15 {
+		s.phoneUntil = end // no part of a longer number is one
+	}
 	if digits < 7 || digits > 15 {
 		return 0, 0
 	}

@@ -7,6 +7,12 @@ func lineBreak(t string, i int) bool {
 	return t[i] == '\\' && i+1 < len(t) && t[i+1] == 'n' && (i == 0 || t[i-1] != '\\')
 }
 
+// afterLetter reports whether the byte before t[i] is a letter that does not
+// belong to an escape sequence.
+func afterLetter(t string, i int) bool {
+	return i > 0 && isLetter(t[i-1]) && !(i > 1 && t[i-2] == '\\' && (t[i-1] == 'n' || t[i-1] == 'r' || t[i-1] == 't'))
+}
+
 // markerAt reports whether a marker begins at t[i].
 func markerAt(t string, i int) bool {
 	return t[i] == '[' && strings.HasPrefix(t[i:], marker)

@@ -1,0 +1,54 @@
+package sanitize
+
+import "testing"
+
+func TestKeyValue(t *testing.T) {
+	v := "hunter" + "2hunter"
+	checkClass(t, classKeyValue, []row{
+		{`password=` + v + ``, `password=[REDACTED]`},
+		{`Password: ` + v + ``, `Password: [REDACTED]`},
+		{`DB_PASSWORD=` + v + `, user=svc`, `DB_PASSWORD=[REDACTED], user=svc`},
+		{`dbPassword => ` + v + ``, `dbPassword => [REDACTED]`},
+		{`spring.datasource.password: ` + v + ``, `spring.datasource.password: [REDACTED]`},
+		{`client-secret := "` + v + `"`, `client-secret := "[REDACTED]"`},
+		{`"api_key":"` + v + `","n":1`, `"api_key":"[REDACTED]","n":1`},
+		{`msg={\"secret\":\"` + v + `\"}`, `msg={\"secret\":\"[REDACTED]\"}`},
+		{`a=1&access_token=` + v + `&b=2`, `a=1&access_token=[REDACTED]&b=2`},
+		{`password%3D` + v + `%26b%3D2`, `password%3D[REDACTED]%26b%3D2`},
+		{`Pwd=` + v + `;Encrypt=True`, `Pwd=[REDACTED];Encrypt=True`},
+		{`the session id: ` + v + ``, `the session id: [REDACTED]`},
+		{`<password>` + v + `</password>`, `<password>[REDACTED]</password>`},
+		{`password -> ` + v + ``, `password -> [REDACTED]`},
+		{`set("auth_token", "` + v + `")`, `set("auth_token", "[REDACTED]")`},
+		{`wrong password "` + v + `"`, `wrong password "[REDACTED]"`},
+		{`pin=` + v + ``, `pin=[REDACTED]`},
+		{`the password is ` + v + `, really`, `the password is [REDACTED], really`},
+		{`secrets: [` + v + `]`, `secrets: [[REDACTED]]`},
+		{`'passphrase': '` + v + `'`, `'passphrase': '[REDACTED]'`},
+		{`DB_PASS=` + v + ` next`, `DB_PASS=[REDACTED] next`},
+		{`var fooToken string = "` + v + `"`, `var fooToken string = "[REDACTED]"`},
+		{`host=db password='` + v + ` x' user=a`, `host=db password=[REDACTED] user=a`},
+		{`otp 123` + `456 refused`, `otp [REDACTED] refused`},
+	}, []string{
+		`password: expired`,
+		`password=`,
+		`token expired`,
+		`password must not be empty`,
+		`password: must be longer`,
+		`secret "db-creds" not found`,
+		`private key: asn1: structure error`,
+		`max_tokens: 100000000`,
+		`partition_key=abc12345678`,
+		`key=orders-2024-01`,
+		`exit code=137 state=running`,
+		`PASS: TestClean`,
+		`PWD=/srv/app`,
+		`inside=12345 spin=7`,
+		`token: invalid`,
+		`author=jane`,
+		`{"password": null}`,
+		`primary key: id`,
+		`key "value" missing`,
+		`monkey=banana123456`,
+	})
+}
