@@ -85,7 +85,7 @@ func protoFields(t *testing.T) []string {
 	}
 	var names []string
 	message, oneof := "", false
-	for _, line := range strings.Split(string(data), "\n") {
+	for line := range strings.SplitSeq(string(data), "\n") {
 		switch m := protoMessage.FindStringSubmatch(line); {
 		case m != nil:
 			message = m[1]

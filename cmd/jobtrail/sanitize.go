@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
@@ -70,13 +71,13 @@ func (c sanitizeCmd) write(out io.Writer, clean *sanitize.Sanitizer, line []byte
 		}
 		return c.print(out, map[string]any{"text": text, "findings": found})
 	}
-	answer := text.String()
+	names := make([]string, len(found))
 	for i, f := range found {
-		sep := " "
-		if i == 0 {
-			sep = "\t"
-		}
-		answer += fmt.Sprintf("%s%s:%d-%d", sep, f.Class, f.Start, f.End)
+		names[i] = fmt.Sprintf("%s:%d-%d", f.Class, f.Start, f.End)
+	}
+	answer := text.String()
+	if len(names) > 0 {
+		answer += "\t" + strings.Join(names, " ")
 	}
 	return c.print(out, answer)
 }

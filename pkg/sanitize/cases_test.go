@@ -60,7 +60,7 @@ func readCases(t testing.TB, name string, columns int) [][]string {
 		t.Fatal(err)
 	}
 	var rows [][]string
-	for _, line := range strings.Split(string(data), "\n") {
+	for line := range strings.SplitSeq(string(data), "\n") {
 		if line == "" || line[0] == '#' {
 			continue
 		}

@@ -91,9 +91,7 @@ func domainEnd(t string, i int) int {
 	}
 	if dots > 0 && k > label {
 		trimmed := strings.TrimRight(t[label:k], "-0123456789")
-		if strings.HasSuffix(trimmed, "-") {
-			trimmed = trimmed[:len(trimmed)-1]
-		}
+		trimmed = strings.TrimSuffix(trimmed, "-")
 		if len(trimmed) < k-label && len(trimmed) > 0 && t[label+len(trimmed)] == '-' && topLevel(trimmed) {
 			return label + len(trimmed)
 		}

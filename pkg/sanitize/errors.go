@@ -76,8 +76,8 @@ func (w *walk) strict(err error, depth int) string {
 	name := fmt.Sprintf("%T", err)
 	inner := unwrap(err)
 	if len(inner) == 0 {
-		if sentinel(err) {
-			return err.Error()
+		if text := sentinel(err); text != "" {
+			return text
 		}
 		return name
 	}
@@ -103,19 +103,19 @@ func unwrap(err error) []error {
 	return nil
 }
 
-// sentinel reports whether err is one of the standard library whose text is
-// constant.
-func sentinel(err error) bool {
+// sentinel returns the text of the error of the standard library that err says
+// it is, or "".
+func sentinel(err error) string {
 	for _, s := range [...]error{
 		context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
 		fs.ErrClosed, os.ErrDeadlineExceeded, net.ErrClosed, strconv.ErrRange, strconv.ErrSyntax, errors.ErrUnsupported,
 		http.ErrHandlerTimeout, http.ErrServerClosed, http.ErrNoCookie, http.ErrMissingFile,
 	} {
-		if err == s {
-			return true
+		if errors.Is(err, s) {
+			return s.Error()
 		}
 	}
-	return false
+	return ""
 }
 
 // known returns the text of err when its type is known.
@@ -160,8 +160,6 @@ func (w *walk) known(err error, depth int) (string, bool) {
 		return "json: unsupported value", true
 	case *json.MarshalerError:
 		return "json: error calling a marshaler of " + e.Type.String() + ": " + inner(e.Err), true
-	case *http.ProtocolError:
-		return e.ErrorString, true
 	case *http.MaxBytesError:
 		return err.Error(), true
 	}

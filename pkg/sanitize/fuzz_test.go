@@ -63,7 +63,7 @@ func FuzzNoFabrication(f *testing.F) {
 			return // no suffix about what was left out
 		}
 		rest := normalise(s)
-		for _, part := range strings.Split(Clean(s).String(), marker) {
+		for part := range strings.SplitSeq(Clean(s).String(), marker) {
 			k := strings.Index(rest, part)
 			if k < 0 {
 				t.Fatalf("%q is not in what is left of %q", part, normalise(s))

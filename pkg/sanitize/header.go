@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strings"
 )
@@ -203,10 +204,8 @@ func basicValue(v string) bool {
 		enc = base64.RawURLEncoding
 	}
 	if n, err := enc.Decode(buf[:], []byte(trimmed)); err == nil && n > 0 {
-		for _, c := range buf[:n] {
-			if c == ':' {
-				return true
-			}
+		if bytes.IndexByte(buf[:n], ':') >= 0 {
+			return true
 		}
 	}
 	return opaqueValue(v)

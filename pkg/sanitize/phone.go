@@ -70,7 +70,7 @@ func phoneEnd(t string, i int) (end, digits, groups int) {
 		for k < len(t) && k-gap < 3 && strings.IndexByte(" -./()", t[k]) >= 0 {
 			k++
 		}
-		if k == gap || k == len(t) || !isDigit(t[k]) || k-gap > 1 && strings.IndexAny(t[gap:k], "()") < 0 {
+		if k == gap || k == len(t) || !isDigit(t[k]) || k-gap > 1 && !strings.ContainsAny(t[gap:k], "()") {
 			return end, digits, groups
 		}
 	}
