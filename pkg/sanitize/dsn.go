@@ -16,7 +16,7 @@ func (s *scanner) dsn(i int) (start, end int) {
 	floor := max(s.spanFloor(), i-256)
 	colon := -1
 	start = i
-	for start > floor && !tokenBreak(t[start-1]) && !(start > 1 && lineBreak(t, start-2)) {
+	for start > floor && !tokenBreak(t[start-1]) && !(t[start-1] == 'n' && start > 1 && lineBreak(t, start-2)) {
 		start--
 		if t[start] == ':' {
 			colon = start
@@ -73,7 +73,7 @@ func (s *scanner) oracle(i int) (start, end int) {
 	t := s.t
 	slash := false
 	floor := max(s.spanFloor(), i-128)
-	for start = i; start > floor && !tokenBreak(t[start-1]) && t[start-1] != ':' && !(start > 1 && lineBreak(t, start-2)); start-- {
+	for start = i; start > floor && !tokenBreak(t[start-1]) && t[start-1] != ':' && !(t[start-1] == 'n' && start > 1 && lineBreak(t, start-2)); start-- {
 		slash = slash || t[start-1] == '/'
 	}
 	if !slash && !strings.HasSuffix(t[:i], marker) {

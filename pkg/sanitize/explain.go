@@ -1,5 +1,7 @@
 package sanitize
 
+import "strings"
+
 // A Finding is a part of a text that was removed.
 type Finding struct {
 	Class string `json:"class"`
@@ -20,7 +22,7 @@ func (z *Sanitizer) Explain(s string) (clean Text, found []Finding) {
 		}
 	}()
 	t, _ := normaliseTo(bound(s), maxLook)
-	sc := scanner{t: t, strict: z.cfg.Strict}
+	sc := scanner{t: t, strict: z.cfg.Strict, marked: strings.Contains(t, marker)}
 	z.find(&sc)
 	for _, p := range sc.spans {
 		name := p.class.String()

@@ -7,7 +7,9 @@ func (s *scanner) insert(k class, start, end int) {
 	if start >= end {
 		return
 	}
-	start, end = wholeMarkers(s.t, start, end)
+	if s.marked {
+		start, end = wholeMarkers(s.t, start, end)
+	}
 	first, _ := slices.BinarySearchFunc(s.spans, start, func(p span, at int) int { return p.end - at })
 	last := first
 	for last < len(s.spans) && s.spans[last].start <= end {

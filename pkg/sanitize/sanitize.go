@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"strings"
 	"sync/atomic"
 )
 
@@ -97,7 +98,7 @@ func (z *Sanitizer) settle(s string) (out string, ok bool) {
 // pass cleans s once, and returns the spans for reuse.
 func (z *Sanitizer) pass(s string, spans []span) (string, []span) {
 	t, read := normaliseTo(bound(s), maxLook)
-	sc := scanner{t: t, strict: z.cfg.Strict, spans: spans}
+	sc := scanner{t: t, strict: z.cfg.Strict, marked: strings.Contains(t, marker), spans: spans}
 	z.find(&sc)
 	shown := len(t)
 	if read < len(s) {

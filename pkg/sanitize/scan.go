@@ -44,6 +44,7 @@ var triggers = [256]trigger{
 type scanner struct {
 	t      string
 	strict bool
+	marked bool // t holds a marker
 	spans  []span
 	hidden int // how much shorter the spans make the text
 	skipTo int // what lies before in the last span need not be scanned
@@ -111,7 +112,11 @@ func (s *scanner) scan() {
 		case onDash:
 			s.atDash(i)
 		case onStructure:
-			s.atStructure(i)
+			if s.marked && markerAt(t, i) {
+				i += len(marker) - 1
+			} else {
+				s.atStructure(i)
+			}
 		case onEscape:
 			i = s.atEscape(i)
 		}
@@ -129,7 +134,9 @@ func (s *scanner) add(k class, start, end int) {
 // record is add for a span that is not empty. Spans that touch become one, and
 // a marker that is already in the text is taken whole or not at all.
 func (s *scanner) record(k class, start, end int) {
-	start, end = wholeMarkers(s.t, start, end)
+	if s.marked {
+		start, end = wholeMarkers(s.t, start, end)
+	}
 	for n := len(s.spans); n > 0 && s.spans[n-1].end >= start; n-- {
 		last := s.spans[n-1]
 		if last.start <= start {
