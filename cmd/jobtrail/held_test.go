@@ -66,12 +66,11 @@ func TestHeld(t *testing.T) {
 			inTransaction(t, cl, kgo.TryCommit, dead(dlq, int32(i%2), fmt.Sprintf("job-%d", i), nil))
 		}
 		inTransaction(t, cl, kgo.TryAbort, dead(dlq, 0, "aborted", nil))
-		inTransaction(t, cl, kgo.TryCommit,
-			dead(dlq, 0, "bad\x1b[2J", func(_ *kgo.Record, s *events.HopState) { s.Reason, s.Number = events.ReasonMalformed, 0 }),
-			dead(dlq, 1, "job-1", func(r *kgo.Record, s *events.HopState) {
-				s.Reason, s.Run, s.ErrorClass = events.ReasonPermanent, 2, events.ClassPermanent
-				r.Value = nil
-			}))
+		inTransaction(t, cl, kgo.TryCommit, dead(dlq, 1, "job-1", func(r *kgo.Record, s *events.HopState) {
+			s.Reason, s.Run, s.ErrorClass = events.ReasonPermanent, 2, events.ClassPermanent
+			r.Value = nil
+		}))
+		inTransaction(t, cl, kgo.TryCommit, dead(dlq, 0, "bad\x1b[2J", func(_ *kgo.Record, s *events.HopState) { s.Reason, s.Number = events.ReasonMalformed, 0 }))
 		// Nobody but a worker should write here, but somebody did.
 		inTransaction(t, cl, kgo.TryCommit, &kgo.Record{Topic: dlq, Partition: 0, Key: []byte{0xff}, Value: []byte("stranger\x1b]0;x\x07"),
 			Headers: []kgo.RecordHeader{{Key: "x\x1b[31m", Value: []byte("y\u202e\x07")}}})
