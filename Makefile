@@ -6,7 +6,7 @@ TOOL  := $(GO) tool -modfile=tools.mod
 RACE  := $(if $(shell command -v gcc || command -v clang),-race,)
 # Packages at a time, and the time for one package.
 PARALLEL     ?= 2
-TEST_TIMEOUT ?= 8m
+TEST_TIMEOUT ?= 20m
 # Folder of the stack of up and down.
 DATA     ?= .stack
 FUZZTIME ?= 20s

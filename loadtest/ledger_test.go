@@ -337,13 +337,13 @@ func TestWorkersComeAndGo(t *testing.T) {
 	abandoned := 0
 	for _, r := range story.Runs {
 		for _, e := range r.Ended {
-			if e.Event.Type() == events.TypeAttemptAbandoned {
+			// Where the brokers are slow a tick may outlast the lease: then the handler
+			// was never called, and the attempt is given back.
+			if b, ok := e.Event.Body.(*events.AttemptAbandoned); ok && b.Cause != events.AbandonNotStarted {
 				abandoned++
+				t.Errorf("job %s was abandoned (%v) although every worker drained", r.JobID, b.Cause)
 			}
 		}
 	}
 	t.Logf("%d runs, %d attempts, %d abandoned", len(story.Runs), len(story.Attempts), abandoned)
-	if abandoned > 0 {
-		t.Errorf("%d attempts were abandoned although every worker drained", abandoned)
-	}
 }

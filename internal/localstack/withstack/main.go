@@ -67,6 +67,12 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	err = cmd.Run()
+	for _, server := range []*localstack.Server{stack.Kafka, stack.ClickHouse} {
+		if server.PID() == 0 {
+			fmt.Fprintf(os.Stderr, "withstack: a server has ended by itself: tests failed for that. The end of the servers' logs:\n%s\n", stack.Logs(60))
+			break
+		}
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		// The program has said what it had to say.
 		return max(exit.ExitCode(), 1), nil
