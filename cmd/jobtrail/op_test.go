@@ -151,3 +151,47 @@ func keys(t *testing.T, m map[string]any, want string) {
 		t.Errorf("keys of %v are not %s", m, want)
 	}
 }
+
+// TestOpShowCountsWhatIsPublished has jobs that no worker has read: no evidence,
+// and yet in progress.
+func TestOpShowCountsWhatIsPublished(t *testing.T) {
+	w := projectortest.New(t, 2)
+	environ := []string{"CLICKHOUSE_ADDR=" + w.Addr, "CLICKHOUSE_DATABASE=" + w.Layout.Database, "KAFKA_BROKERS=" + strings.Join(w.Brokers, ",")}
+	topic := w.Group + "-jobs"
+	must(t, 0, environ, "topics", "apply", "--group", w.Group, "--jobs", topic, "--partitions", "2", "--tiers", "0s")
+	for i := range 3 {
+		must(t, 0, environ, "enqueue", "--topic", topic, "--type", "charge", "--job-id", fmt.Sprintf("job-%d", i), "--operation-id", "op-waits", "--tenant", "acme")
+	}
+	must(t, 0, environ, "enqueue", "--topic", topic, "--type", "charge", "--job-id", "other", "--operation-id", "op-other", "--tenant", "acme")
+	show := func(code int, args ...string) (got answer) {
+		t.Helper()
+		stdout, _ := must(t, code, environ, append([]string{"op", "show", "op-waits", "-o", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+			t.Fatalf("%v in %s", err, stdout)
+		}
+		return got
+	}
+	if got := show(4); got.Verdict != "in_progress" || got.TenantID != "acme" || got.Sentence != "In progress: 3 jobs of it are published and not started." {
+		t.Errorf("got %+v", got)
+	}
+	show(4, "--tenant", "acme")
+	show(6, "--tenant", "globex")
+	show(6, "--no-kafka")
+	// Of one of them there is evidence now, by its place.
+	done := projectortest.NewHistory(t, w.Group, "acme", "op-waits", "job-0", "charge", 0, 0)
+	done.Pub.Topic = topic
+	done.Good()
+	w.Project(nil)
+	w.WriteEvents(0, done.Events...)
+	w.Arrived(len(done.Events))
+	got := show(4)
+	if !strings.HasPrefix(got.Sentence, "In progress: ") || !strings.Contains(got.Sentence, "published and not started. What did run: Succeeded: charge (job-0)") || len(got.Jobs) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	// A broker that is away is said, and the evidence is shown all the same.
+	environ[2] = "KAFKA_BROKERS=127.0.0.1:1"
+	stdout, stderr := must(t, 0, environ, "op", "show", "op-waits")
+	if !strings.Contains(stdout, "Succeeded: charge (job-0)") || !strings.Contains(stderr, "are not counted") {
+		t.Errorf("stdout %s, stderr %s", stdout, stderr)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
 	"github.com/jobtrail/jobtrail/internal/localstack"
@@ -176,11 +178,13 @@ func TestClickHouseAway(t *testing.T) {
 	go func() {
 		n := 0
 		defer func() { done <- n }()
+		pace := time.NewTicker(20 * time.Millisecond)
+		defer pace.Stop()
 		for i := 0; ; i++ {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-pace.C:
 				n += load(t, w, int32(i%2), i*20, 20)
 			}
 		}
@@ -343,10 +347,41 @@ func TestSchemaErrorStops(t *testing.T) {
 	}
 	exec("ALTER TABLE " + a + ".evidence RENAME COLUMN first_operation_id TO gone")
 	total += load(t, w, 0, 5, 5)
-	w.Eventually("it says that it stopped", func() bool { return p.Ready() != nil })
+	w.Eventually("it says that it stopped, and why", func() bool {
+		err := p.Ready()
+		return err != nil && strings.Contains(err.Error(), "partition 0 stopped") && strings.Contains(err.Error(), "first_operation_id")
+	})
 	exec("ALTER TABLE " + a + ".evidence RENAME COLUMN gone TO first_operation_id")
-	w.Eventually("it goes on", func() bool { return w.Count("SELECT count() FROM DB.evidence") == uint64(total) })
+	w.Arrived(total)
+	w.Eventually("it is well", func() bool { return p.Ready() == nil })
 	w.Audit(total)
+}
+
+// TestStopsWithoutServers cuts the projector off from Kafka, with records in
+// hand, and expects it to end within its grace all the same.
+func TestStopsWithoutServers(t *testing.T) {
+	w := projectortest.New(t, 2)
+	leaks := goleak.IgnoreCurrent()
+	hold := make(chan struct{})
+	var held atomic.Bool
+	p := w.Project(func(c *projector.Config) {
+		c.StopGrace = 200 * time.Millisecond
+		c.Fault = func(at string) error {
+			if at == "inserted" {
+				held.Store(true)
+				<-hold
+			}
+			return nil
+		}
+	})
+	load(t, w, 0, 0, 5)
+	w.Eventually("a batch is under way", held.Load)
+	p.Kafka.Cut()
+	close(hold)
+	begun := time.Now()
+	p.Stop()
+	t.Logf("it took %s to end", time.Since(begun))
+	goleak.VerifyNone(t, leaks)
 }
 
 // TestOpenTransactionHoldsBack writes through transactions: nothing aborted is

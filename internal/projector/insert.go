@@ -14,7 +14,6 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker"
 
 	"github.com/jobtrail/jobtrail/pkg/sanitize"
@@ -50,7 +49,8 @@ type inserter struct {
 type block struct {
 	table, columns, token, id string
 	input                     proto.Input
-	stopped                   prometheus.Gauge // 1 while the schema refuses the block
+	// stopped is told why the schema refuses the block, and nil once it does not.
+	stopped func(error)
 }
 
 // maxPause is the longest pause between two tries of an insert.
@@ -74,7 +74,7 @@ func (in *inserter) insert(ctx context.Context, b block) (failed int, err error)
 		_, err := in.breaker.Execute(func() (any, error) { return nil, in.try(ctx, b, failed) })
 		switch {
 		case err == nil:
-			b.stopped.Set(0)
+			b.stopped(nil)
 			return failed, nil
 		case ctx.Err() != nil:
 			return failed, fmt.Errorf("inserting %s: %w", b.token, context.Cause(ctx))
@@ -83,7 +83,7 @@ func (in *inserter) insert(ctx context.Context, b block) (failed int, err error)
 			failed++
 			in.metrics.insertErrors.Inc()
 			if schemaError(err) {
-				b.stopped.Set(1)
+				b.stopped(err)
 				in.log.Error("the store's schema refuses a batch; the partition stops until the schema is right", "table", b.table, "token", b.token, "error", sanitize.Error(err))
 			} else {
 				in.log.Warn("an insert failed; the same batch goes again", "table", b.table, "token", b.token, "failed", failed, "error", sanitize.Error(err))

@@ -370,12 +370,10 @@ func (p *partition) sendOne(ctx context.Context, b *batch) error {
 func (p *partition) insert(ctx context.Context, b *batch) (failed int, err error) {
 	tok := token(p.r.logID, p.number, b.span, b.rev)
 	id := fmt.Sprintf("projector-%s-%d-%d", p.r.logID, p.number, b.First)
-	stopped := p.r.metrics.stopped.WithLabelValues(p.labels()...)
+	stopped := p.stopped
 	db := p.r.database
 	if len(b.poison) > 0 {
-		for i := range b.poison {
-			p.log.Error("a record of the log is no event and was put into quarantine", "offset", b.poison[i].offset, "reason", b.poison[i].reason)
-		}
+		p.log.Error("records of the log are no events and go into quarantine", "records", len(b.poison), "first_offset", b.poison[0].offset, "reason", b.poison[0].reason)
 		n, err := p.r.inserter.insert(ctx, block{table: db + ".quarantine", columns: quarantineColumns, token: tok + "|quarantine", id: id + "-q", input: p.quarantineBlock(b), stopped: stopped})
 		failed += n
 		if err != nil {
@@ -521,6 +519,18 @@ func (p *partition) storeAs(ctx context.Context, position int64, n note, member 
 		}
 	}
 	return nil
+}
+
+// stopped takes down that the schema refuses the partition's batch, or with nil
+// that it does not.
+func (p *partition) stopped(err error) {
+	value := 0.0
+	if err != nil {
+		value = 1
+		err = fmt.Errorf("partition %d stopped: %w", p.number, err)
+	}
+	p.r.metrics.stopped.WithLabelValues(p.labels()...).Set(value)
+	p.r.setProblem(p.r.worker+"/"+strconv.Itoa(int(p.number)), err)
 }
 
 // labels are the partition's labels in the metrics.

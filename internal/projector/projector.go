@@ -46,7 +46,7 @@ type shared struct {
 	free   []*columns
 
 	healthMu sync.Mutex
-	problems map[string]error // what keeps it from projecting, by worker group
+	problems map[string]error // what keeps it from projecting, by worker group, or group and partition
 	readers  map[string]*reader
 }
 
@@ -71,6 +71,8 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	s.inserter = &inserter{server: deps.Server, timeout: cfg.InsertTimeout, slots: make(chan struct{}, cfg.Inserts), log: s.log, metrics: s.metrics, fault: cfg.Fault}
 	s.inserter.breaker = gobreaker.NewCircuitBreaker(gobreaker.Settings{
 		Name: "clickhouse", MaxRequests: 1, Timeout: 2 * time.Second,
+		// A server that refuses the schema is there.
+		IsSuccessful:  func(err error) bool { return err == nil || schemaError(err) },
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
 		OnStateChange: func(_ string, _, to gobreaker.State) { s.breakerIs(to) },
 	})

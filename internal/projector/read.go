@@ -257,6 +257,7 @@ func (r *reader) forget(ps []*partition) {
 	for _, p := range ps {
 		p.cancel(errTaken)
 		<-p.finished
+		p.stopped(nil)
 		r.log.Info("a partition was given up", "partition", p.number, "position", p.position.Load())
 	}
 }

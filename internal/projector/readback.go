@@ -72,13 +72,13 @@ func (p *partition) missing(ctx context.Context, end int64) (from int64, lost bo
 			return known[i].last + 1, true, nil
 		}
 	}
-	for _, k := range slices.Backward(known) { // oldest first: the rewind goes to the first gap
-		n, err := p.held(ctx, k)
+	for _, b := range slices.Backward(known) { // oldest first: the rewind goes to the first gap
+		n, err := p.held(ctx, b)
 		if err != nil {
 			return 0, false, err
 		}
-		if n < uint64(k.rows) {
-			return k.first, true, nil
+		if n < uint64(b.rows) {
+			return b.first, true, nil
 		}
 	}
 	return 0, false, nil

@@ -47,7 +47,16 @@ func (p *partition) start(ctx context.Context) error {
 	if p.committedRev == "" {
 		p.committedRev = p.rev
 	}
-	if at >= 0 {
+	if at < 0 {
+		err := p.insist(ctx, "looking up the log's start", func() error {
+			start, err := p.logStart(ctx)
+			p.position.Store(start)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	} else {
 		p.position.Store(at)
 		p.first = at
 		if n.Done != nil {

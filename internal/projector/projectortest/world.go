@@ -240,11 +240,14 @@ func (w *World) Arrived(n int) {
 // Eventually waits until f holds.
 func (w *World) Eventually(what string, f func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.After(60 * time.Second)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
 	for !f() {
-		if time.Now().After(deadline) {
+		select {
+		case <-again.C:
+		case <-deadline:
 			w.t.Fatalf("not within 60 s: %s", what)
 		}
-		<-time.After(50 * time.Millisecond)
 	}
 }
