@@ -48,8 +48,16 @@ func New(t testing.TB, partitions int32) *World {
 // NewOn is New on the given servers.
 func NewOn(t testing.TB, brokers []string, addr string, partitions int32) *World {
 	t.Helper()
-	name := fmt.Sprintf("p%d_%d", os.Getpid(), made.Add(1))
-	w := &World{t: t, Brokers: brokers, Addr: addr, Group: name, Layout: clickhouse.Layout{Database: name}}
+	return NewIn(t, brokers, addr, clickhouse.Layout{Database: newName()}, partitions)
+}
+
+func newName() string { return fmt.Sprintf("p%d_%d", os.Getpid(), made.Add(1)) }
+
+// NewIn is New on the given servers, in a store of that layout.
+func NewIn(t testing.TB, brokers []string, addr string, layout clickhouse.Layout, partitions int32) *World {
+	t.Helper()
+	name := layout.Database
+	w := &World{t: t, Brokers: brokers, Addr: addr, Group: newName(), Layout: layout}
 	opts := &driver.Options{Addr: []string{w.Addr}}
 	if _, err := clickhouse.Migrate(t.Context(), opts, w.Layout); err != nil {
 		t.Fatalf("migrating: %v", err)
@@ -70,7 +78,7 @@ func NewOn(t testing.TB, brokers []string, addr string, partitions int32) *World
 			_ = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+db)
 		}
 		_ = conn.Close()
-		_, _ = kadm.NewClient(w.Client).DeleteTopics(ctx, projector.EvidenceTopic(name))
+		_, _ = kadm.NewClient(w.Client).DeleteTopics(ctx, projector.EvidenceTopic(w.Group))
 		w.Client.Close()
 	})
 	w.CreateLog(partitions)
