@@ -17,6 +17,9 @@ import (
 // SIGTERM or SIGINT. boot is a file of queries that starts the listeners and
 // ends with one that reads standard input to its end.
 func runClickHouse(library, config, boot string) error {
+	// A client that is killed leaves a socket that a write to raises SIGPIPE for,
+	// on a thread of the library's: Go's own handler would end the process there.
+	signal.Ignore(syscall.SIGPIPE)
 	lib, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return fmt.Errorf("loading the server: %w", err)
