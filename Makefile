@@ -34,7 +34,6 @@ lint: ## check style, the module files and the event schema
 	$(TOOL) buf lint
 	$(TOOL) buf breaking --against $(SCHEMA_V1)
 	$(GO) mod tidy -diff
-	$(GO) mod tidy -modfile=tools.mod -diff
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

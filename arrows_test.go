@@ -95,6 +95,7 @@ const mainReason = "a main puts the parts together"
 // testArrows are further imports that tests of any folder may have.
 var testArrows = map[string]string{
 	"internal/localstack":              "tests on the real servers",
+	"internal/projector":               "rows for tests of the store come through the real projector",
 	"internal/projector/projectortest": "histories and tables for tests of the store",
 	"internal/connect":                 "the reference of variables is held against the docs",
 	"pkg/sanitize":                     "tests make clean text",
