@@ -124,7 +124,7 @@ func FuzzPlanted(f *testing.F) {
 		for _, e := range embeddings {
 			in := before + " " + e.embed(v) + " " + after
 			out := Clean(in).String()
-			if strings.Contains(out, v) && !strings.Contains(before+after+e.embed(""), v) {
+			if elsewhere := normalise(before + " " + e.embed("") + " " + after); strings.Contains(out, v) && !strings.Contains(elsewhere, v) {
 				t.Fatalf("%s: %q survived\n in  %q\n out %q", e.name, v, in, out)
 			}
 		}
