@@ -35,8 +35,12 @@ func TestTiersAreNeverEarly(t *testing.T) {
 		}
 		most = max(most, hops)
 	})
-	// 11 h 59 m: 6 h, five times 1 h, five times 10 m, four times 2 m, 30 s and less.
-	if most > 20 {
+	// Just below 12 h: 6 h, five times 1 h, five times 10 m, four times 2 m, three
+	// times 30 s, three times 8 s, 4 s and 1 s.
+	if hops, _ := travel(DefaultTiers(), 12*time.Hour-1); hops != 23 {
+		t.Errorf("the longest wait took %d hops, wanted 23", hops)
+	}
+	if most > 23 {
 		t.Errorf("a wait took %d hops", most)
 	}
 	t.Logf("at most %d hops", most)
