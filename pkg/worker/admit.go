@@ -58,7 +58,7 @@ func (l *ledger) admit(now events.Time, most int) []*entry {
 		took := false
 		for i := range l.cfg.Types {
 			t := l.types[l.cfg.Types[i].Name]
-			if room == 0 || t.ready.len() == 0 || t.Concurrency > 0 && t.running >= t.Concurrency {
+			if room == 0 || t.ready.len() == 0 || t.full() {
 				continue
 			}
 			e := t.ready.pop()
@@ -89,6 +89,9 @@ func (l *ledger) overdue(e *entry, now events.Time) bool {
 	l.verdicts = append(l.verdicts, e)
 	return true
 }
+
+// full reports whether as many jobs of the type run as may.
+func (t *jobType) full() bool { return t.Concurrency > 0 && t.running >= t.Concurrency }
 
 func (l *ledger) take(e *entry) {
 	l.running++
@@ -121,7 +124,7 @@ func (l *ledger) admitSuspects(now events.Time) []*entry {
 	}
 	var out []*entry
 	l.suspects = slices.DeleteFunc(l.suspects, func(e *entry) bool {
-		if len(out) == int(size) || len(out) == l.cfg.Concurrency || suspicion(e.losses) != size || e.lane.shard.phase != shardReady {
+		if len(out) == int(size) || len(out) == l.cfg.Concurrency || suspicion(e.losses) != size || e.lane.shard.phase != shardReady || e.typ.full() {
 			return false
 		}
 		if l.overdue(e, now) {

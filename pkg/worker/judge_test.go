@@ -46,6 +46,16 @@ func (s *sim) overlaps(w *simWorker, a *attempt) {
 	if c := a.entry.cohort; c > 0 && beside > c {
 		bad("suspects: job %s of cohort %d is one of %d", a.entry.meta.JobID, c, beside)
 	}
+	if most, of := a.slot.Concurrency, 1; most > 0 {
+		for _, x := range w.running {
+			if x.a.slot == a.slot {
+				of++
+			}
+		}
+		if of > most {
+			bad("concurrency: %d of type %s run, %d are allowed", of, a.slot.Name, most)
+		}
+	}
 	if beside > uint32(s.cfg.Concurrency) {
 		bad("concurrency: %d run, %d are allowed", beside, s.cfg.Concurrency)
 	}
@@ -74,10 +84,14 @@ func (s *sim) judge(story *loadtest.Story) []string {
 	for _, run := range story.Runs {
 		s.judgeBudget(run, add)
 		s.judgeParking(run, add)
+		s.judgeCohorts(run, add)
 		s.judgeKnowledge(run, add)
 	}
-	// Whoever lives tells what it knows.
+	// Whoever lives tells what it knows, and keeps nothing of what is over.
 	for _, w := range s.workers {
+		if n := len(w.l.attempts) - len(w.l.told); n > 0 || w.l.running != 0 {
+			add("memory: worker %d has %d attempts and %d slots in use at the end", w.id, n, w.l.running)
+		}
 		for id := range w.ended {
 			if run := story.Attempts[id]; run != nil && !told(run, id, events.TypeAttemptFinished) {
 				add("L4: worker %d lives and never told how attempt %s of job %s ended", w.id, id, run.JobID)
@@ -116,6 +130,9 @@ func (s *sim) judgeBudget(run *loadtest.Run, add func(string, ...any)) {
 	for _, r := range run.Records {
 		switch b := r.Event.Body.(type) {
 		case *events.AttemptStarted:
+			if b.Deadline != 0 && r.At > b.Deadline {
+				add("deadline: job %s is started %v after its deadline", run.JobID, r.At.Sub(b.Deadline))
+			}
 			if failed >= most {
 				add("budget: job %s is started after %d failures", run.JobID, failed)
 			}
@@ -171,6 +188,23 @@ func (s *sim) judgeParking(run *loadtest.Run, add func(string, ...any)) {
 	}
 }
 
+// judgeCohorts: the workers that a run has lost say among how many it runs next.
+func (s *sim) judgeCohorts(run *loadtest.Run, add func(string, ...any)) {
+	losses := uint32(0)
+	for _, r := range run.Records {
+		switch b := r.Event.Body.(type) {
+		case *events.AttemptStarted:
+			if want := suspicion(losses); b.Cohort != want {
+				add("suspects: job %s runs in a cohort of %d after %d losses, wanted %d", run.JobID, b.Cohort, losses, want)
+			}
+		case *events.AttemptAbandoned:
+			if r.Event.Version > 0 {
+				losses = b.Losses
+			}
+		}
+	}
+}
+
 // judgeKnowledge: an owner abandons no attempt whose end it knows from replay. A
 // fact that another worker appends after the replay is just a fact.
 func (s *sim) judgeKnowledge(run *loadtest.Run, add func(string, ...any)) {
@@ -218,6 +252,21 @@ func (s *sim) knew(worker string, partition int32, wrote, record int64) bool {
 // judgeDuplicates: a copy of a job that is open, parked or succeeded is not run,
 // where both are of one type and partition. Histories are shorter than the window.
 func (s *sim) judgeDuplicates(story *loadtest.Story, add func(string, ...any)) {
+	// A decision may wait for a stalled worker, but no longer.
+	const late = 10_000
+	for _, r := range story.Duplicates {
+		b, ok := r.Event.Body.(*events.DuplicateSeen)
+		if !ok || b.Action != events.DuplicateRejected {
+			continue
+		}
+		first := story.Runs[loadtest.RunKey{Publication: b.First, Run: 1}]
+		if first == nil {
+			continue
+		}
+		if last := first.Records[len(first.Records)-1]; first.Job.State.Final() && first.Job.State != events.StateSucceeded && last.At+late < r.At {
+			add("duplicates: job %s at %s was rejected %v after %s had %s", r.Event.JobID, r.Event.Publication, r.At.Sub(last.At), b.First, first.Job.State)
+		}
+	}
 	type key struct {
 		job       string
 		partition int32

@@ -401,15 +401,24 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 		s.faults++
 		leased = false
 	}
-	if s.chance(0.02) {
-		// The group takes its lanes while the transaction ends.
+	if s.chance(0.02 * s.pace) {
+		// The group takes or gives lanes while the transaction ends.
 		s.faults++
 		s.rebalance()
 		s.meet(w)
+		s.now += 200 // what it got is recovered by then
+		s.meet(w)
+		s.feed(w)
 	}
-	s.launch(w, w.l.committed(b, leased))
-	for _, a := range w.l.unstarted {
-		w.missed[a.id] = true
+	start := w.l.committed(b, leased)
+	if !leased && len(start) > 0 {
+		s.tales.wrong = append(s.tales.wrong, fmt.Sprintf("L1: worker %d calls %d handlers though its lease has run out", w.id, len(start)))
+	}
+	s.launch(w, start)
+	for i := range b.units {
+		if u := &b.units[i]; u.then == thenStart && u.e.lane.shard.phase == shardLost {
+			w.missed[u.next.attemptID] = true
+		}
 	}
 	if s.broken.committed != nil {
 		s.broken.committed(w)
@@ -499,7 +508,7 @@ func (s *sim) run() []string {
 			}
 			w.stalled = 0
 			s.meet(w)
-			if !s.chance(0.2 * (s.pace - 1)) {
+			if !s.chance(0.25 * (s.pace - 1)) {
 				s.feed(w)
 			}
 			s.end(w)

@@ -289,8 +289,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 	}
 	// A lane that is to be read again is not fetched.
 	l.release(map[string][]int32{"g.retry.8s": {0}})
-	if s.phase != shardLost {
-		t.Error("the shard is not lost")
+	if q := &l.types["j"].ready; s.phase != shardLost || q.len() > 0 {
+		t.Errorf("the shard is lost: %v, and %d of its jobs stay queued", s.phase == shardLost, q.len())
 	}
 	pause, _ := l.flow()
 	for topic := range l.lanes {
@@ -503,6 +503,9 @@ func TestRefusedRecordsAreFound(t *testing.T) {
 				t.Fatal("the record cannot be got rid of")
 			}
 			l.aborted(b)
+			if at := s.lanes[0].positionAfter(); at != s.lanes[0].position() {
+				t.Fatalf("after an aborted tick the next one would commit %d, but %d is open", at, s.lanes[0].position())
+			}
 			continue
 		}
 		for _, e := range b.said {
@@ -643,4 +646,108 @@ func TestWakeUpsAreNeverEarly(t *testing.T) {
 			rt.Fatalf("%d jobs still wait", s.lanes[0].open)
 		}
 	})
+}
+
+// TestDrainStopsAdmission: a shard that is to be given away starts nothing, and is
+// busy until its handlers' outcomes and a last checkpoint are on record.
+func TestDrainStopsAdmission(t *testing.T) {
+	l, s := testLedger(t, func(c *Config) { c.Concurrency = 1 })
+	parts := make(map[string][]int32)
+	for key := range l.lanes {
+		parts[key.topic] = []int32{0}
+	}
+	evidence := int64(0)
+	l.deliver("j", 0, jobRecords(0, 3), windowNow)
+	running := land(l, l.collect(windowNow), &evidence)
+	if len(running) != 1 {
+		t.Fatalf("%d attempts run", len(running))
+	}
+	if !l.drain(parts) {
+		t.Error("nothing is under way")
+	}
+	land(l, l.collect(windowNow), &evidence)
+	if !l.drain(parts) {
+		t.Error("the running handler is forgotten")
+	}
+	l.deliver("j", 0, jobRecords(3, 3), windowNow)
+	if n := s.lanes[0]; n.next != 3 {
+		t.Errorf("a draining shard takes records up to %d", n.next)
+	}
+	l.ended(running[0], &result{outcome: events.OutcomeSucceeded})
+	if start := land(l, l.collect(windowNow), &evidence); len(start) > 0 {
+		t.Errorf("%d handlers are called while the shard drains", len(start))
+	}
+	if l.drain(parts) {
+		t.Error("the shard is busy for ever")
+	}
+	if got := s.lanes[0].committed; got != 1 {
+		t.Errorf("the position is %d", got)
+	}
+}
+
+// TestCopiesFollowTheStateOfTheFirst: a second publication is refused while the
+// first is open, parked or succeeded, and run once it has failed, by the owner
+// that saw it end and by one that recovered.
+func TestCopiesFollowTheStateOfTheFirst(t *testing.T) {
+	failure := func(class events.ErrorClass) *result {
+		return &result{outcome: events.OutcomeFailed, err: events.Error{Class: class}, failure: retrytopics.Failure{Class: class}}
+	}
+	for _, c := range []struct {
+		name    string
+		end     *result
+		park    bool
+		refused bool
+	}{
+		{"running", nil, false, true},
+		{"succeeded", &result{outcome: events.OutcomeSucceeded}, false, true},
+		{"waiting for a retry", failure(events.ClassTransient), false, true},
+		{"parked", &result{outcome: events.OutcomeInterrupted}, true, true},
+		{"failed", failure(events.ClassPermanent), false, false},
+	} {
+		for _, recovered := range []bool{false, true} {
+			l, s := testLedger(t, func(cfg *Config) {
+				cfg.Types[0].Policy = retrytopics.DefaultPolicy()
+				cfg.Types[0].Policy.Idempotent = !c.park
+			})
+			named := func(offset int) []*kgo.Record {
+				records := jobRecords(offset, 1)
+				records[0].Headers = []kgo.RecordHeader{{Key: retrytopics.HeaderJobID, Value: []byte("job")}}
+				return records
+			}
+			evidence := int64(0)
+			var log []*events.Event
+			commit := func() []*attempt {
+				b := l.collect(windowNow)
+				log = append(log, b.said...)
+				return land(l, b, &evidence)
+			}
+			l.deliver("j", 0, named(0), windowNow)
+			start := commit()
+			if len(start) != 1 {
+				t.Fatalf("%s: %d attempts", c.name, len(start))
+			}
+			if c.end != nil {
+				l.ended(start[0], c.end)
+				commit()
+			}
+			if recovered {
+				f := newFold(newWindow(time.Hour, 10), 0)
+				for i, e := range log {
+					f.apply(e, int64(i), windowNow)
+				}
+				s.window = f.window
+			}
+			l.deliver("j", 0, named(1), windowNow)
+			begun := len(log)
+			again := commit()
+			refused := false
+			for _, e := range log[begun:] {
+				b, ok := e.Body.(*events.DuplicateSeen)
+				refused = refused || ok && b.Action == events.DuplicateRejected && b.First.Offset == 0
+			}
+			if refused != c.refused || (len(again) == 1) == c.refused {
+				t.Errorf("%s, recovered %v: the copy is refused: %v, and %d handlers are called", c.name, recovered, refused, len(again))
+			}
+		}
+	}
 }

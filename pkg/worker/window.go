@@ -255,7 +255,9 @@ func (w *window) changed() (pages []*events.DedupPage, rewrite bool) {
 	var page *events.DedupPage
 	for n := w.oldest; n != 0; n = w.at(n).after {
 		e := w.at(n)
-		if e.state == 0 || !rewrite && !e.dirty {
+		// Also one of which nothing is on record, when it took the place of another
+		// whose end no page lists.
+		if !rewrite && !e.dirty {
 			continue
 		}
 		if page == nil || len(page.Job) == pageEntries {
