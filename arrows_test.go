@@ -48,6 +48,10 @@ var arrows = map[string]map[string]string{
 		"pkg/sanitize": "what a page says of an error is cleaned",
 	},
 	"internal/connect": {},
+	"internal/redact": {
+		"pkg/sanitize":     "it makes the sanitiser of a command",
+		"internal/connect": "it knows which variables are secrets",
+	},
 	"internal/jobsfile": {
 		"pkg/retrytopics": "a job type's policy and the tiers are in the file",
 	},
@@ -70,6 +74,7 @@ var arrows = map[string]map[string]string{
 		"pkg/events":      "commands name jobs and states",
 		"pkg/jobs":        "an operator publishes jobs as any producer does",
 		"pkg/retrytopics": "commands travel in the group's topics",
+		"pkg/sanitize":    "what a finding says is cleaned",
 	},
 	"internal/console": {
 		"internal/evidence": "pages show answers",

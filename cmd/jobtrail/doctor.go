@@ -36,7 +36,7 @@ func (c *doctorCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	defer cl.Close()
-	d := operate.Diagnosis{Kafka: cl, Group: c.Group, Now: events.TimeOf(time.Now())}
+	d := operate.Diagnosis{Kafka: cl, Group: c.Group, Now: events.TimeOf(time.Now()), Sanitizer: g.clean()}
 	// The store is not needed to run jobs: doctor works without it.
 	if g.has("CLICKHOUSE_ADDR") {
 		conn, conf, err := g.ClickHouse(func(o *clickhouse.Options) { o.Auth.Database = "" })
@@ -86,7 +86,7 @@ func printFindings(g *Globals, findings []operate.Finding) error {
 		if f.About != "" {
 			about += " " + f.About
 		}
-		b.WriteString(wrap(fmt.Sprintf("%-5s ", f.Status), "      ", about+": "+f.Found))
+		b.WriteString(wrap(fmt.Sprintf("%-5s ", f.Status), "      ", about+": "+f.Found.String()))
 		if f.Do != "" {
 			b.WriteString(wrap("      → ", "        ", f.Do))
 		}

@@ -199,7 +199,7 @@ func (c *enqueueCmd) checkLines(ctx context.Context, g *Globals, e *operate.Enqu
 		}
 		bad++
 		if bad <= maxReported {
-			fmt.Fprintf(g.Stderr, "line %d: %s\n", line.Number, oneLine(err))
+			fmt.Fprintf(g.Stderr, "line %d: %s\n", line.Number, g.oneLine(err))
 		}
 	}
 	if bad > maxReported {
@@ -227,7 +227,7 @@ func (c *enqueueCmd) publishLines(ctx context.Context, g *Globals, e *operate.En
 			}
 			failed++
 			if failed <= maxReported {
-				fmt.Fprintf(g.Stderr, "line %d: job %s may or may not be published: %s\n", numbers[i], printable(pub.JobID), oneLine(cause(bounded, why)))
+				fmt.Fprintf(g.Stderr, "line %d: job %s may or may not be published: %s\n", numbers[i], printable(pub.JobID), g.oneLine(cause(bounded, why)))
 			}
 		}
 		published += len(done)
@@ -256,11 +256,6 @@ func (c *enqueueCmd) publishLines(ctx context.Context, g *Globals, e *operate.En
 		}
 	}
 	return published, failed, flush()
-}
-
-// oneLine returns an error's text in one printable line.
-func oneLine(err error) string {
-	return printable(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // openTwice opens a file that can be read again from its start.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -11,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/connect"
+	"github.com/jobtrail/jobtrail/internal/redact"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Globals is what every verb gets: the streams and the environment of the
@@ -20,6 +24,37 @@ type Globals struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Environ []string // as os.Environ
+
+	cleaning sync.Once
+	cleaner  *sanitize.Sanitizer
+}
+
+// clean returns the sanitiser that knows the secrets of the environment.
+func (g *Globals) clean() *sanitize.Sanitizer {
+	g.cleaning.Do(func() {
+		var conf struct {
+			connect.Kafka
+			connect.ClickHouse
+		}
+		// What is wrong with it is said by the verb that needs it.
+		_ = connect.Parse(g.Environ, &conf)
+		g.cleaner = redact.New(conf, g.Environ)
+	})
+	return g.cleaner
+}
+
+// lines returns an error as lines for a terminal.
+func (g *Globals) lines(err error) string {
+	lines := redact.Lines(g.clean(), err)
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// oneLine returns an error as one line for a terminal.
+func (g *Globals) oneLine(err error) string {
+	return strings.ReplaceAll(g.lines(err), "\n", "; ")
 }
 
 // Embedded in the verbs that talk to a server.

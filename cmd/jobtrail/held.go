@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -66,7 +66,7 @@ func (f *heldListFlags) run(ctx context.Context, g *Globals, topicOf func(retryt
 	if f.Output == "json" {
 		records := make([]heldJSON, len(page.Records))
 		for i, h := range page.Records {
-			records[i] = heldOf(h)
+			records[i] = g.heldOf(h)
 		}
 		return printJSON(g.Stdout, struct {
 			Topic   string     `json:"topic"`
@@ -121,6 +121,7 @@ type heldShowFlags struct {
 	Group   string `placeholder:"G" help:"Worker group; may be left out when there is one."`
 	Tenant  string `placeholder:"TEN" help:"With a job id: of this tenant."`
 	Payload bool   `help:"Write the payload's bytes, and nothing else, to standard output; with -o json, add it in base64."`
+	Headers bool   `help:"Show the values of the producer's own headers and the record key, too: as the payload, they may hold anything."`
 	Scan    int64  `default:"100000" help:"With a job id: look at no more records than this (${default})."`
 	timeoutFlag
 	outputFlag
@@ -152,9 +153,9 @@ func (f *heldShowFlags) run(ctx context.Context, g *Globals, topicOf func(retryt
 	}
 	switch {
 	case f.Output == "json":
-		out := heldOf(held)
-		out.Headers = headersOf(held.Record)
-		out.Key = encode(held.Record.Key)
+		out := g.heldOf(held)
+		out.Headers = f.headersOf(g, held)
+		out.Key = encode(held.Record.Key, f.showsKey(held))
 		sum := sha256.Sum256(held.Record.Value)
 		digest := hex.EncodeToString(sum[:])
 		out.ValueSHA256 = &digest
@@ -167,8 +168,32 @@ func (f *heldShowFlags) run(ctx context.Context, g *Globals, topicOf func(retryt
 		_, err := g.Stdout.Write(held.Record.Value)
 		return err
 	}
-	return printHeld(g, held)
+	return f.print(g, held)
 }
+
+// described are the headers whose meaning jobtrail knows.
+var described = []string{retrytopics.HeaderTraceParent, retrytopics.HeaderTraceState, retrytopics.HeaderNotBefore, retrytopics.HeaderDeadline, retrytopics.HeaderContentType}
+
+// header returns the value of a header to show, or that it is not to be shown:
+// a producer may have put into its own ones what it puts into the payload.
+func (f *heldShowFlags) header(g *Globals, held *operate.Held, h kgo.RecordHeader) (value []byte, shown bool) {
+	isID := slices.Contains([]string{retrytopics.HeaderJobID, retrytopics.HeaderJobType, retrytopics.HeaderOperationID, retrytopics.HeaderTenantID}, h.Key)
+	switch {
+	case f.Headers, retrytopics.Ours(h.Key), isID && held.Malformed == nil:
+		return h.Value, true
+	case isID, slices.Contains(described, h.Key):
+		return []byte(g.clean().Clean(string(h.Value)).String()), true
+	}
+	return h.Value, false
+}
+
+// showsKey reports whether the record's key is to be shown.
+func (f *heldShowFlags) showsKey(held *operate.Held) bool {
+	return f.Headers || string(held.Record.Key) == held.Meta.JobID
+}
+
+// hidden says how much is not shown.
+func hidden(b []byte) string { return fmt.Sprintf("%d bytes (--headers shows them)", len(b)) }
 
 // find returns the place of the record to show, and how many older ones of the
 // job there are.
@@ -199,7 +224,7 @@ func (f *heldShowFlags) find(ctx context.Context, cl *kgo.Client, topic string) 
 	return r.Partition, r.Offset, len(page.Records) - 1, nil
 }
 
-func printHeld(g *Globals, h *operate.Held) error {
+func (f *heldShowFlags) print(g *Globals, h *operate.Held) error {
 	r, s := h.Record, &h.State
 	tab := &table{}
 	line := func(name, value string) { tab.add(name, value) }
@@ -210,7 +235,7 @@ func printHeld(g *Globals, h *operate.Held) error {
 	line("tenant", h.Meta.TenantID)
 	line("operation", h.Meta.OperationID)
 	if h.StateErr != nil {
-		line("state", "unknown: "+h.StateErr.Error())
+		line("state", "unknown: "+g.oneLine(h.StateErr))
 	} else {
 		line("state", s.State.String())
 		line("reason", h.Reason())
@@ -224,9 +249,13 @@ func printHeld(g *Globals, h *operate.Held) error {
 		line("published", s.Origin.String()+" at "+string(retrytopics.FormatTime(s.OriginAt)))
 	}
 	if h.Malformed != nil {
-		line("malformed", strings.ReplaceAll(h.Malformed.Error(), "\n", "; "))
+		line("malformed", g.oneLine(h.Malformed))
 	}
-	line("key", text(r.Key))
+	if r.Key == nil || f.showsKey(h) {
+		line("key", text(r.Key))
+	} else {
+		line("key", hidden(r.Key))
+	}
 	if h.Size < 0 {
 		line("value", "null")
 	} else {
@@ -234,8 +263,13 @@ func printHeld(g *Globals, h *operate.Held) error {
 		line("value", fmt.Sprintf("%d bytes, sha256 %s", h.Size, hex.EncodeToString(sum[:])))
 	}
 	for _, x := range r.Headers {
-		if x.Key != retrytopics.HeaderState {
-			line("header "+x.Key, text(x.Value))
+		if x.Key == retrytopics.HeaderState {
+			continue
+		}
+		if value, shown := f.header(g, h, x); shown {
+			line("header "+x.Key, text(value))
+		} else {
+			line("header "+x.Key, hidden(value))
 		}
 	}
 	return tab.print(g.Stdout)
@@ -256,15 +290,21 @@ func idText(id uuid.UUID) string {
 	return id.String()
 }
 
-// encoded is bytes in JSON: text where it is UTF-8, base64 otherwise.
+// encoded is bytes in JSON: text where it is UTF-8, base64 otherwise, and how
+// many there are where they are not shown.
 type encoded struct {
 	Text   *string `json:"text,omitempty"`
 	Base64 *string `json:"base64,omitempty"`
+	Size   *int    `json:"size,omitempty"`
 }
 
-func encode(b []byte) *encoded {
+func encode(b []byte, shown bool) *encoded {
 	if b == nil {
 		return nil
+	}
+	if !shown {
+		size := len(b)
+		return &encoded{Size: &size}
 	}
 	s := string(b)
 	if utf8.Valid(b) {
@@ -280,11 +320,12 @@ type headerJSON struct {
 }
 
 // headersOf returns the headers without the state, which is given decoded.
-func headersOf(r *kgo.Record) []headerJSON {
+func (f *heldShowFlags) headersOf(g *Globals, held *operate.Held) []headerJSON {
 	all := []headerJSON{}
-	for _, h := range r.Headers {
+	for _, h := range held.Record.Headers {
 		if h.Key != retrytopics.HeaderState {
-			all = append(all, headerJSON{h.Key, encode(h.Value)})
+			value, shown := f.header(g, held, h)
+			all = append(all, headerJSON{h.Key, encode(value, shown)})
 		}
 	}
 	return all
@@ -328,13 +369,13 @@ type stateJSON struct {
 	NotBefore  *string `json:"not_before"`
 }
 
-func heldOf(h *operate.Held) heldJSON {
+func (g *Globals) heldOf(h *operate.Held) heldJSON {
 	out := heldJSON{Topic: h.Record.Topic, Partition: h.Record.Partition, Offset: h.Record.Offset, At: timeOf(h.At), JobID: h.Meta.JobID, JobType: h.Meta.JobType,
 		TenantID: h.Meta.TenantID, OperationID: h.Meta.OperationID, Reason: h.Reason()}
 	if h.Size >= 0 {
 		out.Size = &h.Size
 	}
-	out.Malformed, out.StateError = errorText(h.Malformed), errorText(h.StateErr)
+	out.Malformed, out.StateError = g.errorText(h.Malformed), g.errorText(h.StateErr)
 	if h.StateErr == nil {
 		s := &h.State
 		out.State = &stateJSON{s.State.String(), s.Run, s.Version, s.Number, s.BudgetUsed, s.Losses, s.SoloLosses, s.Step, s.ErrorClass.String(), nil, s.Origin.String(), timeOf(s.OriginAt), timeOf(s.NotBefore)}
@@ -346,10 +387,10 @@ func heldOf(h *operate.Held) heldJSON {
 	return out
 }
 
-func errorText(err error) *string {
+func (g *Globals) errorText(err error) *string {
 	if err == nil {
 		return nil
 	}
-	s := err.Error()
+	s := g.oneLine(err)
 	return &s
 }

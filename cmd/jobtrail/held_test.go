@@ -143,10 +143,13 @@ func TestHeld(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &one); err != nil {
 			t.Fatal(err)
 		}
-		if one.Payload != nil || *one.Key.Text != "k-job-4" || *one.Size != 16 || one.State.Attempts != 5 || one.State.Origin != "jobs/0/7" || len(*one.ValueSHA256) != 64 {
+		if one.Payload != nil || *one.Key.Size != 7 || *one.Size != 16 || one.State.Attempts != 5 || one.State.Origin != "jobs/0/7" || len(*one.ValueSHA256) != 64 {
 			t.Errorf("got %s", out)
 		}
 		at := fmt.Sprintf("%d/%d", one.Partition, one.Offset)
+		if out, _ = show(0, at, "-o", "json", "--headers"); !strings.Contains(out, `"text": "k-job-4"`) || !strings.Contains(out, `"text": "eu"`) {
+			t.Errorf("got %s", out)
+		}
 		out, _ = show(0, at)
 		want := strings.ReplaceAll(wantShow, "{dlq}", dlq)
 		want = strings.ReplaceAll(want, "{at}", at)
@@ -162,7 +165,10 @@ func TestHeld(t *testing.T) {
 		}
 		get("--limit", "1")
 		stranger := fmt.Sprintf("%d/%d", page.Records[0].Partition, page.Records[0].Offset)
-		out, _ = show(0, stranger)
+		if out, _ = show(0, stranger); !strings.Contains(out, `header x\x1b[31m  5 bytes (--headers shows them)`) {
+			t.Errorf("got\n%s", out)
+		}
+		out, _ = show(0, stranger, "--headers")
 		safe(t, out)
 		if !strings.Contains(out, "unknown: malformed header jobtrail-state: it is missing") || !strings.Contains(out, `header x\x1b[31m  y\u202e\a`) || !strings.Contains(out, "1 bytes, no text") {
 			t.Errorf("got\n%s", out)
@@ -211,13 +217,13 @@ last attempt            02000000-0000-0000-0000-000000000000
 step                    -
 step output             0 bytes
 published               jobs/0/7 at 2026-01-31T12:00:00.000Z
-key                     k-job-4
+key                     7 bytes (--headers shows them)
 value                   16 bytes, sha256 904734637bfba864e2e59cfa6dfbcf15091d70ee9b1d336eebd35536dac3e5f2
 header job-id           job-4
 header job-type         charge-card
 header tenant-id        acme
 header operation-id     op-job-4
-header x-shop           eu
+header x-shop           2 bytes (--headers shows them)
 header jobtrail-origin  jobs/0/7
 header jobtrail-reason  exhausted
 `

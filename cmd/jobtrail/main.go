@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, g *Globals) int {
 	helped := false
 	parser, err := newParser(g, func(int) { helped = true })
 	if err != nil {
-		fmt.Fprintf(g.Stderr, "jobtrail: building the command line: %v\n", err)
+		fmt.Fprintf(g.Stderr, "jobtrail: building the command line: %s\n", g.lines(err))
 		return exitFailed
 	}
 	kctx, err := parser.Parse(args)
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, g *Globals) int {
 		return 0
 	}
 	if err != nil {
-		fmt.Fprintf(g.Stderr, "jobtrail: %v\n", err)
+		fmt.Fprintf(g.Stderr, "jobtrail: %s\n", g.lines(err))
 		fmt.Fprintln(g.Stderr, "Run jobtrail --help, or --help after a command.")
 		return exitUsage
 	}
@@ -121,11 +121,11 @@ func run(ctx context.Context, args []string, g *Globals) int {
 		return 0
 	case errors.As(err, &exit):
 		if exit.err != nil {
-			fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), printableLines(exit.err.Error()))
+			fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), g.lines(exit.err))
 		}
 		return exit.code
 	default:
-		fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), printableLines(err.Error()))
+		fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), g.lines(err))
 		return exitFailed
 	}
 }

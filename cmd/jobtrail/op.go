@@ -55,7 +55,7 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 		return cause(ctx, explain(err))
 	}
 	if err := c.addPublished(ctx, g, o); err != nil {
-		fmt.Fprintf(g.Stderr, "jobtrail op show: the job topics could not be read, so jobs that are published and not started are not counted: %v\n", err)
+		fmt.Fprintf(g.Stderr, "jobtrail op show: the job topics could not be read, so jobs that are published and not started are not counted: %s\n", g.oneLine(err))
 	}
 	if c.Output == "json" {
 		err = printJSON(g.Stdout, o)

@@ -42,15 +42,6 @@ func printable(s string) string {
 	return b.String()
 }
 
-// printableLines is printable for text of several lines.
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
 // wrap returns text made printable, in lines of at most 100 columns, all but the
 // first indented. A longer word has a line of its own.
 func wrap(first, indent, text string) string {

@@ -21,9 +21,6 @@ func TestPrintable(t *testing.T) {
 	if got := printable("plain, ü � \\n"); got != "plain, ü � \\n" {
 		t.Errorf("got %s", got)
 	}
-	if got := printableLines("a\nb\x1b"); got != "a\nb\\x1b" {
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestTable(t *testing.T) {

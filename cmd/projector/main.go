@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 	"github.com/jobtrail/jobtrail/internal/admin"
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/projector"
+	"github.com/jobtrail/jobtrail/internal/redact"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 type config struct {
@@ -72,28 +75,26 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 			}
 			return 0
 		}
-		fmt.Fprintf(stderr, "projector: unexpected argument %s; it is configured by environment variables, see --help\n", args[0])
+		fmt.Fprintf(stderr, "projector: unexpected argument %s; it is configured by environment variables, see --help\n", redact.New(nil, environ).Clean(args[0]))
 		return 2
 	}
 	var cfg config
-	if err := connect.Parse(environ, &cfg); err != nil {
-		fmt.Fprintf(stderr, "projector: reading the environment:\n%v\n", err)
+	err := connect.Parse(environ, &cfg)
+	clean := redact.New(cfg, environ)
+	if err != nil {
+		fmt.Fprintf(stderr, "projector: reading the environment:\n%s\n", strings.Join(redact.Lines(clean, err), "\n"))
 		return 2
 	}
 	level, _ := cfg.level() // valid, or Parse had said so
-	var handler slog.Handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
-	if cfg.Log == "text" {
-		handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
-	}
-	log := slog.New(handler)
-	if err := serve(ctx, cfg, log); err != nil {
-		log.Error("the projector ended", "error", err)
+	log := redact.NewLog(stderr, cfg.Log == "text", level, clean)
+	if err := serve(ctx, cfg, clean, log); err != nil {
+		log.Error("the projector ended", "error", clean.Error(err))
 		return 1
 	}
 	return 0
 }
 
-func serve(ctx context.Context, cfg config, log *slog.Logger) error {
+func serve(ctx context.Context, cfg config, clean *sanitize.Sanitizer, log *slog.Logger) error {
 	reach, err := cfg.Kafka.Options()
 	if err != nil {
 		return err
@@ -120,12 +121,12 @@ func serve(ctx context.Context, cfg config, log *slog.Logger) error {
 		Server:   projector.Server{Addrs: store.Addr, Username: store.Auth.Username, Password: store.Auth.Password, TLS: store.TLS},
 		Migrate:  func(ctx context.Context) error { return migrate(ctx, store, layout, log) },
 		Logger:   log,
-		Registry: registry,
+		Registry: registry, Sanitizer: clean,
 	})
 	if err != nil {
 		return err
 	}
-	server, err := admin.New(admin.Config{Addr: cfg.AdminAddr}, admin.Deps{Ready: p.Ready, Metrics: registry, Log: log})
+	server, err := admin.New(admin.Config{Addr: cfg.AdminAddr}, admin.Deps{Ready: p.Ready, Metrics: registry, Log: log, Sanitizer: clean})
 	if err != nil {
 		return err
 	}

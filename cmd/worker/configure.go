@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/jobsfile"
+	"github.com/jobtrail/jobtrail/internal/redact"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 	"github.com/jobtrail/jobtrail/pkg/worker"
 )
 
@@ -109,14 +112,24 @@ func (t tracing) secrets() []string {
 // plan is a configuration that holds together.
 type plan struct {
 	config
-	kafka   []kgo.Opt
-	worker  worker.Config
-	secrets []string
+	kafka  []kgo.Opt
+	worker worker.Config
 }
 
 // configure reads environment and jobs file, and returns every problem of both,
-// joined.
-func configure(environ []string) (*plan, error) {
+// joined. The sanitiser, which is there with an error too, knows the secrets of
+// both.
+func configure(environ []string) (*plan, *sanitize.Sanitizer, error) {
+	p, secrets, err := planOf(environ)
+	clean := redact.New(p.config, environ, slices.Concat(secrets, p.Tracing.secrets())...)
+	if err != nil {
+		return nil, clean, err
+	}
+	return p, clean, nil
+}
+
+// planOf also returns the variables that the jobs file asks for.
+func planOf(environ []string) (*plan, []string, error) {
 	p := new(plan)
 	envErr := connect.Parse(environ, &p.config)
 	problems := []error{envErr}
@@ -125,7 +138,7 @@ func configure(environ []string) (*plan, error) {
 		problems = append(problems, err)
 		p.kafka = opts
 	}
-	file, err := loadJobs(p.Worker.JobsFile, environ)
+	file, secrets, err := loadJobs(p.Worker.JobsFile, environ)
 	problems = append(problems, err)
 	if file != nil {
 		types, err := handlersOf(file, environ)
@@ -135,29 +148,24 @@ func configure(environ []string) (*plan, error) {
 			UnknownTypes: worker.Unknown(file.UnknownTypes), Grace: p.Worker.Grace, Slot: p.Worker.Slot,
 			DedupWindow: file.DedupWindow, DedupMax: file.DedupMax,
 		}
-		p.secrets = append(p.secrets, file.Secrets...)
-	}
-	p.secrets = append(p.secrets, p.Tracing.secrets()...)
-	if pw := p.Kafka.SASLPassword.Reveal(); pw != "" {
-		p.secrets = append(p.secrets, pw)
 	}
 	if err := errors.Join(problems...); err != nil {
-		return nil, err
+		return p, secrets, err
 	}
 	// What only the whole shows, such as a job topic that is the group's own.
-	if _, err := worker.New(p.worker, worker.Deps{Kafka: p.kafka}); err != nil {
-		return nil, err
-	}
-	return p, nil
+	_, err = worker.New(p.worker, worker.Deps{Kafka: p.kafka})
+	return p, secrets, err
 }
 
-func loadJobs(path string, environ []string) (*jobsfile.File, error) {
+// loadJobs also returns the values that it put into the file, which are secrets
+// even when the file is wrong.
+func loadJobs(path string, environ []string) (file *jobsfile.File, secrets []string, err error) {
 	if path == "" { // already reported
-		return nil, nil
+		return nil, nil, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("JOBTRAIL_JOBS_FILE: %w", err)
+		return nil, nil, fmt.Errorf("JOBTRAIL_JOBS_FILE: %w", err)
 	}
 	vars := make(map[string]string, len(environ))
 	for _, line := range environ {
@@ -165,7 +173,12 @@ func loadJobs(path string, environ []string) (*jobsfile.File, error) {
 			vars[name] = v
 		}
 	}
-	return jobsfile.Load(path, data, func(name string) (string, bool) { v, ok := vars[name]; return v, ok })
+	file, err = jobsfile.Load(path, data, func(name string) (string, bool) {
+		v, ok := vars[name]
+		secrets = append(secrets, v)
+		return v, ok
+	})
+	return file, secrets, err
 }
 
 // handlersOf returns the job types with what runs them, or every command that

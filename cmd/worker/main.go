@@ -17,6 +17,7 @@ import (
 
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/jobsfile"
+	"github.com/jobtrail/jobtrail/internal/redact"
 )
 
 // Exit codes.
@@ -64,7 +65,7 @@ func run(ctx context.Context, p process) int {
 	}
 	switch {
 	case err != nil:
-		fmt.Fprintf(p.stderr, "worker: %v\nRun worker --help.\n", err)
+		fmt.Fprintf(p.stderr, "worker: %s\nRun worker --help.\n", strings.Join(redact.Lines(redact.New(nil, p.environ), err), "\n"))
 		return exitUsage
 	case *schema:
 		_, _ = p.stdout.Write(jobsfile.Schema())
@@ -73,16 +74,16 @@ func run(ctx context.Context, p process) int {
 		fmt.Fprintf(p.stdout, "worker %s\n", buildVersion())
 		return exitDone
 	}
-	plan, err := configure(p.environ)
+	plan, clean, err := configure(p.environ)
 	if err != nil {
-		fmt.Fprintf(p.stderr, "worker: the configuration is wrong:\n  %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+		fmt.Fprintf(p.stderr, "worker: the configuration is wrong:\n  %s\n", strings.Join(redact.Lines(clean, err), "\n  "))
 		return exitUsage
 	}
 	if *check {
 		fmt.Fprintf(p.stdout, "ok: %d job types, topics %s\n", len(plan.worker.Types), strings.Join(plan.worker.Topics, ", "))
 		return exitDone
 	}
-	return serve(ctx, plan, p.stderr)
+	return serve(ctx, plan, clean, p.stderr)
 }
 
 func help(w io.Writer) {

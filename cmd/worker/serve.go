@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/jobtrail/jobtrail/internal/admin"
+	"github.com/jobtrail/jobtrail/internal/redact"
 	"github.com/jobtrail/jobtrail/pkg/sanitize"
 	"github.com/jobtrail/jobtrail/pkg/worker"
 )
@@ -22,19 +23,10 @@ const longTimeout = 5 * time.Minute
 
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-func newLog(v variables, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: logLevels[v.LogLevel]}
-	if v.Log == "text" {
-		return slog.New(slog.NewTextHandler(w, opts))
-	}
-	return slog.New(slog.NewJSONHandler(w, opts))
-}
-
 // serve runs the worker with its admin server and its traces until ctx ends or
 // the worker fails, and returns the exit code.
-func serve(ctx context.Context, p *plan, stderr io.Writer) int {
-	log := newLog(p.Worker, stderr)
-	clean := sanitize.New(sanitize.Config{Secrets: p.secrets})
+func serve(ctx context.Context, p *plan, clean *sanitize.Sanitizer, stderr io.Writer) int {
+	log := redact.NewLog(stderr, p.Worker.Log == "text", logLevels[p.Worker.LogLevel], clean)
 	registry := admin.NewRegistry()
 	deps := worker.Deps{
 		Kafka: append(slices.Clone(p.kafka), kgo.WithHooks(newKafkaMetrics(registry))),
@@ -42,7 +34,7 @@ func serve(ctx context.Context, p *plan, stderr io.Writer) int {
 	}
 	if p.Tracing.on() {
 		otel.SetErrorHandler(&exportErrors{log: log, clean: clean})
-		tp, err := newTracer(ctx, p.Tracing.ServiceName)
+		tp, err := newTracer(ctx, p.Tracing.ServiceName, clean)
 		if err != nil {
 			log.Error("tracing cannot start", "err", clean.Error(err))
 			return exitFailed

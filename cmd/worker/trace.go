@@ -25,7 +25,7 @@ const (
 
 // newTracer returns a provider that sends spans to the OTLP receiver of the
 // environment. The SDK reads the OTEL_ variables of the process by itself.
-func newTracer(ctx context.Context, serviceName string) (*sdktrace.TracerProvider, error) {
+func newTracer(ctx context.Context, serviceName string, clean *sanitize.Sanitizer) (*sdktrace.TracerProvider, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 		Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: 20 * time.Second,
 	}))
@@ -39,8 +39,8 @@ func newTracer(ctx context.Context, serviceName string) (*sdktrace.TracerProvide
 		return nil, fmt.Errorf("describing this process for traces: %w", err)
 	}
 	return sdktrace.NewTracerProvider(
-		sdktrace.WithResource(res),
-		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(30*time.Second)),
+		sdktrace.WithResource(resource.NewWithAttributes(res.SchemaURL(), cleanAttributes(clean, res.Attributes())...)),
+		sdktrace.WithBatcher(cleanExporter{exporter, clean}, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(30*time.Second)),
 	), nil
 }
 

@@ -53,7 +53,7 @@ func TestSpansReachTheReceiver(t *testing.T) {
 	defer srv.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b")
-	tp, err := newTracer(context.Background(), "shop-worker")
+	tp, err := newTracer(context.Background(), "shop-worker", sanitize.New(sanitize.Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAReceiverThatIsAwayHoldsUpNothing(t *testing.T) {
 			var logged syncBuffer
 			otel.SetErrorHandler(&exportErrors{log: slog.New(slog.NewTextHandler(&logged, nil)), clean: sanitize.New(sanitize.Config{})})
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+addr)
-			tp, err := newTracer(context.Background(), "x")
+			tp, err := newTracer(context.Background(), "x", sanitize.New(sanitize.Config{}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -113,7 +115,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          s.lines(slog.LevelDebug),
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
@@ -140,7 +142,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /livez", s.check(s.deps.Live))
 	mux.Handle("GET /readyz", s.check(s.deps.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Metrics, promhttp.HandlerOpts{
-		ErrorLog:      slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
+		ErrorLog:      s.lines(slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
 		Timeout:       scrapeTimeout,
 	}))
@@ -150,6 +152,22 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// lines returns the log of a library that knows only lines of text.
+func (s *Server) lines(level slog.Level) *log.Logger {
+	return log.New(lineWriter{s, level}, "", 0)
+}
+
+type lineWriter struct {
+	s     *Server
+	level slog.Level
+}
+
+// Write logs one line.
+func (w lineWriter) Write(p []byte) (int, error) {
+	w.s.deps.Log.Log(context.Background(), w.level, "admin server", "says", w.s.deps.Sanitizer.Clean(strings.TrimSuffix(string(p), "\n")))
+	return len(p), nil
 }
 
 // check answers 200 "ok", or 503 with the reason.

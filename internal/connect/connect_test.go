@@ -61,6 +61,10 @@ func TestParseReportsEveryProblem(t *testing.T) {
 			`KAFKA_SASL_MECHANISM: "GSSAPI" is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`,
 			`CLICKHOUSE_ADDR: ":9000" is not host:port`, `CLICKHOUSE_TLS_…_FILE is set but CLICKHOUSE_TLS is not true`,
 		}},
+		{"user in an address", []string{"KAFKA_BROKERS=u:" + secret() + "@a:1", "CLICKHOUSE_ADDR=clickhouse://u:" + secret() + "@c:3", "JOBTRAIL_GROUP=g"}, []string{
+			"KAFKA_BROKERS: an address is host:port; user and password have variables of their own",
+			"CLICKHOUSE_ADDR: an address is host:port; user and password have variables of their own",
+		}},
 		{"SASL without a mechanism", []string{"KAFKA_BROKERS=a:1", "KAFKA_SASL_USERNAME=u", "CLICKHOUSE_ADDR=c:3", "JOBTRAIL_GROUP=g"},
 			[]string{"KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD need KAFKA_SASL_MECHANISM"}},
 		{"SASL without a user", []string{"KAFKA_BROKERS=a:1", "KAFKA_SASL_MECHANISM=PLAIN", "CLICKHOUSE_ADDR=c:3", "JOBTRAIL_GROUP=g"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -81,6 +82,10 @@ func (k Kafka) mechanism() (sasl.Mechanism, error) {
 }
 
 func checkAddr(name, addr string) error {
+	if strings.Contains(addr, "@") {
+		// Not shown: it may hold a password.
+		return fmt.Errorf("%s: an address is host:port; user and password have variables of their own", name)
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("%s: %q is not host:port", name, addr)

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Status says how bad a Finding is.
@@ -32,7 +33,7 @@ type Finding struct {
 	About  string `json:"about"`
 	Status Status `json:"status"`
 	// Found is what was found.
-	Found string `json:"found"`
+	Found sanitize.Text `json:"found"`
 	// Do is what to do about it; empty when Status is OK.
 	Do string `json:"do"`
 }
@@ -48,26 +49,32 @@ type Diagnosis struct {
 	Group string
 	// Now is this machine's time.
 	Now events.Time
+	// Sanitizer cleans what is found; nil means one without configuration.
+	Sanitizer *sanitize.Sanitizer
 }
 
 // report collects findings.
 type report struct {
 	findings []Finding
+	clean    *sanitize.Sanitizer
 }
 
 func (r *report) add(status Status, check, about, do, found string, args ...any) {
-	r.findings = append(r.findings, Finding{Check: check, About: about, Status: status, Found: fmt.Sprintf(found, args...), Do: do})
+	r.findings = append(r.findings, Finding{Check: check, About: about, Status: status, Found: r.clean.Clean(fmt.Sprintf(found, args...)), Do: do})
 }
 
 // unknown reports that something could not be checked.
 func (r *report) unknown(check, about string, err error) {
-	r.add(Warn, check, about, "make the check possible, or look by hand", "could not be checked: %v", err)
+	r.add(Warn, check, about, "make the check possible, or look by hand", "could not be checked: %s", r.clean.Error(err))
 }
 
 // Diagnose checks the servers, the topics and the worker groups. It changes and
 // writes nothing. What cannot be checked is a finding, too.
 func Diagnose(ctx context.Context, d Diagnosis) []Finding {
-	r := &report{}
+	if d.Sanitizer == nil {
+		d.Sanitizer = sanitize.New(sanitize.Config{})
+	}
+	r := &report{clean: d.Sanitizer}
 	adm := kadm.NewClient(d.Kafka)
 	if d.brokers(ctx, adm, r) {
 		d.groups(ctx, adm, r)

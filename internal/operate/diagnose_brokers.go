@@ -30,7 +30,7 @@ var neededFeatures = []struct {
 // brokers checks the brokers; false means that none answers.
 func (d Diagnosis) brokers(ctx context.Context, adm *kadm.Client, r *report) bool {
 	if err := d.Kafka.Ping(ctx); err != nil {
-		r.add(Fail, "kafka", "", "start the brokers, or correct KAFKA_BROKERS and its TLS and SASL variables", "no broker answers: %v", err)
+		r.add(Fail, "kafka", "", "start the brokers, or correct KAFKA_BROKERS and its TLS and SASL variables", "no broker answers: %s", r.clean.Error(err))
 		return false
 	}
 	versions, err := adm.ApiVersions(ctx)
@@ -42,7 +42,7 @@ func (d Diagnosis) brokers(ctx context.Context, adm *kadm.Client, r *report) boo
 	for _, v := range versions.Sorted() {
 		about := "broker " + strconv.Itoa(int(v.NodeID))
 		if v.Err != nil {
-			r.add(Fail, "kafka", about, "start the broker, or let this machine reach it", "does not answer: %v", v.Err)
+			r.add(Fail, "kafka", about, "start the broker, or let this machine reach it", "does not answer: %s", r.clean.Error(v.Err))
 			continue
 		}
 		names = append(names, strconv.Itoa(int(v.NodeID)))

@@ -34,7 +34,7 @@ const (
 func (d Diagnosis) groups(ctx context.Context, adm *kadm.Client, r *report) {
 	groups, err := DiscoverGroups(ctx, d.Kafka, d.Group)
 	if err != nil {
-		r.add(Fail, "group", d.Group, "`jobtrail topics apply`", "%v", err)
+		r.add(Fail, "group", d.Group, "`jobtrail topics apply`", "%s", r.clean.Error(err))
 		return
 	}
 	if len(groups) == 0 {

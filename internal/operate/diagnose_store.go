@@ -16,7 +16,7 @@ func (d Diagnosis) store(ctx context.Context, r *report) {
 	}
 	var version string
 	if err := d.Store.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
-		r.add(Fail, "clickhouse", "", "start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables", "does not answer: %v", err)
+		r.add(Fail, "clickhouse", "", "start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables", "does not answer: %s", r.clean.Error(err))
 		return
 	}
 	var major, minor int

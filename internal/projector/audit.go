@@ -94,7 +94,7 @@ func Audit(ctx context.Context, kafka func(...kgo.Opt) (*kgo.Client, error), sto
 			if rec.Offset < end && !rec.Attrs.IsControl() {
 				s := r.Log[rec.Partition]
 				var e events.Event
-				if c.decode(rec) != "" {
+				if c.decode(rec) != nil {
 					s.Quarantined++
 				} else if err := decoder.Decode(rec.Value, &e); err == nil {
 					digest := sha256.Sum256(rec.Value)

@@ -1,13 +1,14 @@
 package projector
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // batch is a range of one partition on its way to the store.
@@ -25,11 +26,11 @@ type batch struct {
 // poison is a record that is no event.
 type poison struct {
 	offset, at int64
-	reason     string
+	reason     sanitize.Text
 	key, value []byte
 }
 
-func (p *poison) size() int { return len(p.key) + len(p.value) + len(p.reason) + 64 }
+func (p *poison) size() int { return len(p.key) + len(p.value) + len(p.reason.String()) + 64 }
 
 // encoder turns records into batches. One goroutine uses it.
 type encoder struct {
@@ -37,6 +38,7 @@ type encoder struct {
 	partition uint16
 	decoder   events.Decoder
 	mapper    mapper
+	clean     *sanitize.Sanitizer
 	event     events.Event
 	row       Row
 }
@@ -49,8 +51,8 @@ func (c *encoder) add(b *batch, rec *kgo.Record) int {
 		b.minLog = at
 	}
 	b.maxLog = max(b.maxLog, at)
-	if reason := c.decode(rec); reason != "" {
-		p := poison{offset: rec.Offset, at: min(max(at, 0), maxMillis), reason: reason, key: rec.Key, value: rec.Value}
+	if err := c.decode(rec); err != nil {
+		p := poison{offset: rec.Offset, at: min(max(at, 0), maxMillis), reason: c.clean.Error(err), key: rec.Key, value: rec.Value}
 		b.poison = append(b.poison, p)
 		b.Poison++
 		return p.size()
@@ -66,16 +68,21 @@ func (c *encoder) add(b *batch, rec *kgo.Record) int {
 	return b.cols.bytes - before
 }
 
-// decode returns why the record is no event, or the empty string.
-func (c *encoder) decode(rec *kgo.Record) string {
+var (
+	errNoValue = errors.New("the record has no value")
+	errNoGroup = errors.New("the event names no worker group")
+)
+
+// decode returns why the record is no event, nil when it is one.
+func (c *encoder) decode(rec *kgo.Record) error {
 	if len(rec.Value) == 0 {
-		return "the record has no value"
+		return errNoValue
 	}
 	if err := c.decoder.Decode(rec.Value, &c.event); err != nil {
-		return fmt.Sprintf("%v", err)
+		return err
 	}
 	if c.event.Group == "" {
-		return "the event names no worker group"
+		return errNoGroup
 	}
-	return ""
+	return nil
 }

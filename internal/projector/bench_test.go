@@ -47,7 +47,7 @@ func mix(n int) []*kgo.Record {
 // sent.
 func BenchmarkEncode(b *testing.B) {
 	records := mix(20_000)
-	c := encoder{log: uuid.New(), partition: 3}
+	c := encoder{log: uuid.New(), partition: 3, clean: sanitize.New(sanitize.Config{})}
 	cols := newColumns()
 	b.ReportAllocs()
 	n := 0

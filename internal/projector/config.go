@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Config configures a Projector. Zero fields take their defaults.
@@ -54,8 +55,8 @@ type Config struct {
 	Fault func(point string) error
 }
 
-// Deps are what a Projector works with. Migrate, Logger and Registry may be
-// nil.
+// Deps are what a Projector works with. Migrate, Logger, Registry and Sanitizer
+// may be nil.
 type Deps struct {
 	// Kafka opens a client with the given options added to those that reach the
 	// brokers. The projector closes it.
@@ -69,6 +70,8 @@ type Deps struct {
 	Migrate  func(context.Context) error
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
+	// Sanitizer cleans what is logged and stored of errors.
+	Sanitizer *sanitize.Sanitizer
 }
 
 func (c *Config) setDefaults() {

@@ -1,6 +1,10 @@
 package projector
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
+)
 
 type metrics struct {
 	rows, poison, batches, rewinds    *prometheus.CounterVec
@@ -11,7 +15,7 @@ type metrics struct {
 	breakerOpen, budgetBytes          prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	const ns = "jobtrail_projector_"
 	partition := []string{"group", "partition"}
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -38,5 +42,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		budgetBytes:   prometheus.NewGauge(prometheus.GaugeOpts{Name: ns + "buffered_bytes", Help: "Memory held by fetched records and blocks."}),
 	}
 	reg.MustRegister(m.rows, m.poison, m.batches, m.rewinds, m.insertErrors, m.insertSeconds, m.batchRows, m.position, m.end, m.stable, m.lagSeconds, m.stopped, m.lost, m.breakerOpen, m.budgetBytes)
+	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: ns + "sanitize_failed_closed_total", Help: "Texts replaced as a whole because they could not be cleaned."},
+		func() float64 { return float64(clean.FailedClosed()) }))
 	return m
 }

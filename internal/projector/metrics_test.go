@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // names is a registerer that only takes down names.
@@ -35,7 +37,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "## Projector\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var registered names
-	newMetrics(&registered)
+	newMetrics(&registered, sanitize.New(sanitize.Config{}))
 	documented := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented["jobtrail_projector_"+m[1]] = true

@@ -15,8 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 var (
@@ -71,7 +69,7 @@ type partition struct {
 func newPartition(r *reader, number int32) *partition {
 	return &partition{
 		r: r, number: number, log: r.log.With("partition", number), wake: make(chan struct{}, 1), stopping: make(chan struct{}), finished: make(chan struct{}),
-		encoder: encoder{log: r.logID, partition: uint16(number)}, first: -1,
+		encoder: encoder{log: r.logID, partition: uint16(number), clean: r.deps.Sanitizer}, first: -1,
 	}
 }
 
@@ -412,7 +410,7 @@ func (p *partition) quarantineBlock(b *batch) proto.Input {
 		number = append(number, uint16(p.number))
 		offset = append(offset, uint64(bad.offset))
 		at.add(bad.at)
-		reason.add(bad.reason)
+		reason.add(bad.reason.String())
 		keys.addBytes(bad.key)
 		values.addBytes(bad.value)
 	}
@@ -486,7 +484,7 @@ func (p *partition) store(ctx context.Context, position int64, n note) error {
 		}
 		// STALE_MEMBER_EPOCH: the epoch moved on while the partition stayed. The
 		// rest is the coordinator's business or the network's.
-		p.log.Debug("a commit failed and goes again", "position", position, "error", sanitize.Error(err))
+		p.log.Debug("a commit failed and goes again", "position", position, "error", p.r.deps.Sanitizer.Error(err))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("committing position %d: %w", position, context.Cause(ctx))

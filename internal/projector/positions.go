@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // sample is the end of a partition at a moment: once everything before it is in
@@ -27,7 +25,7 @@ func (r *reader) watch(ctx context.Context) {
 	for {
 		err := r.look(ctx, pending, complete)
 		if err != nil && !failing && ctx.Err() == nil {
-			r.log.Warn("looking at the log's end failed", "error", sanitize.Error(err))
+			r.log.Warn("looking at the log's end failed", "error", r.deps.Sanitizer.Error(err))
 		}
 		failing = err != nil
 		select {

@@ -66,9 +66,12 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if deps.Registry == nil {
 		deps.Registry = prometheus.NewRegistry()
 	}
-	s := &shared{cfg: cfg, deps: deps, log: deps.Logger, metrics: newMetrics(deps.Registry), storeBack: make(chan struct{}, 1), repeats: make(chan struct{}, 1), problems: map[string]error{}, readers: map[string]*reader{}}
+	if deps.Sanitizer == nil {
+		deps.Sanitizer = sanitize.New(sanitize.Config{})
+	}
+	s := &shared{cfg: cfg, deps: deps, log: deps.Logger, metrics: newMetrics(deps.Registry, deps.Sanitizer), storeBack: make(chan struct{}, 1), repeats: make(chan struct{}, 1), problems: map[string]error{}, readers: map[string]*reader{}}
 	s.budget = &budget{limit: cfg.Memory, gauge: s.metrics.budgetBytes}
-	s.inserter = &inserter{server: deps.Server, timeout: cfg.InsertTimeout, slots: make(chan struct{}, cfg.Inserts), log: s.log, metrics: s.metrics, fault: cfg.Fault}
+	s.inserter = &inserter{server: deps.Server, timeout: cfg.InsertTimeout, slots: make(chan struct{}, cfg.Inserts), log: s.log, clean: deps.Sanitizer, metrics: s.metrics, fault: cfg.Fault}
 	s.inserter.breaker = gobreaker.NewCircuitBreaker(gobreaker.Settings{
 		Name: "clickhouse", MaxRequests: 1, Timeout: 2 * time.Second,
 		// A server that refuses the schema is there.
@@ -191,7 +194,7 @@ func (p *Projector) Run(ctx context.Context) error {
 			live, err = s.liveGeneration(ctx)
 		}
 		if err != nil {
-			s.log.Warn("the store is not ready", "error", sanitize.Error(err))
+			s.log.Warn("the store is not ready", "error", s.deps.Sanitizer.Error(err))
 			for _, g := range s.cfg.Groups {
 				s.setProblem(g, err)
 			}

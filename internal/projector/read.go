@@ -13,8 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // EvidenceTopic returns the name of a worker group's log.
@@ -64,7 +62,7 @@ func (r *reader) run(ctx context.Context) {
 		}
 		wait := pause.NextBackOff()
 		r.setProblem(r.worker, err)
-		r.log.Warn("a session ended and another one begins", "error", sanitize.Error(err), "pause", wait)
+		r.log.Warn("a session ended and another one begins", "error", r.deps.Sanitizer.Error(err), "pause", wait)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

@@ -7,8 +7,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
-
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // start reads where the predecessor stopped and what it was sending, compares
@@ -102,7 +100,7 @@ func (p *partition) insist(ctx context.Context, what string, f func() error) err
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		}
-		p.log.Warn("a step failed and goes again", "step", what, "error", sanitize.Error(err))
+		p.log.Warn("a step failed and goes again", "step", what, "error", p.r.deps.Sanitizer.Error(err))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))

@@ -162,6 +162,8 @@ func (w *walk) known(err error, depth int) (string, bool) {
 		return "json: error calling a marshaler of " + e.Type.String() + ": " + inner(e.Err), true
 	case *http.MaxBytesError:
 		return err.Error(), true
+	case interface{ SQLState() string }: // pgconn.PgError, pq.Error: messages quote values
+		return "SQLSTATE " + e.SQLState(), true
 	}
 	return "", false
 }

@@ -23,6 +23,12 @@ type panicError struct{}
 
 func (panicError) Error() string { panic("no text") }
 
+// stateError is like the errors of PostgreSQL drivers.
+type stateError struct{ message string }
+
+func (e stateError) Error() string  { return e.message }
+func (stateError) SQLState() string { return "23505" }
+
 type loopError struct{}
 
 func (e *loopError) Error() string { return "loop" }
@@ -60,6 +66,7 @@ func TestError(t *testing.T) {
 			`strconv.Atoi: invalid syntax\nsecond: open data.csv: no such file or directory`},
 		{"two wrapped", fmt.Errorf("%w and %w", num, missing), "strconv.Atoi: invalid syntax and open data.csv: no such file or directory"},
 		{"protocol", http.ErrNotSupported, "feature not supported"},
+		{"database", fmt.Errorf("storing: %w", stateError{"Key (name)=(" + secret + ") exists"}), "storing: SQLSTATE 23505"},
 		{"panicking", panicError{}, "[REDACTED]"},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
@@ -81,13 +82,27 @@ func (w *Worker) outcome(ctx context.Context, err error) *result {
 		w.deps.Log.Error("handler panicked", "err", text, "stack", w.deps.Sanitizer.Clean(string(p.stack)))
 	}
 	return &result{outcome: outcome, failure: failure,
-		err: events.Error{Class: failure.Class, Type: name, Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
+		err: events.Error{Class: failure.Class, Type: w.errorType(name), Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
+}
+
+// maxErrorType is the longest name of a kind of error that is recorded, in
+// bytes.
+const maxErrorType = 128
+
+// errorType returns the name of a kind of error for the record. A handler may
+// have put anything there.
+func (w *Worker) errorType(name string) string {
+	name = w.deps.Sanitizer.Clean(name).String()
+	if len(name) > maxErrorType {
+		return strings.ToValidUTF8(name[:maxErrorType], "")
+	}
+	return name
 }
 
 func interrupted(w *Worker, err error) *result {
 	text := w.deps.Sanitizer.Error(err)
 	return &result{outcome: events.OutcomeInterrupted, failure: retrytopics.Failure{Class: events.ClassTransient},
-		err: events.Error{Class: events.ClassTransient, Type: typeName(err), Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
+		err: events.Error{Class: events.ClassTransient, Type: w.errorType(typeName(err)), Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
 }
 
 // interrupt cuts the running handlers off: they get a moment to return, then

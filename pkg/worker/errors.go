@@ -17,7 +17,8 @@ import (
 type Error struct {
 	Class events.ErrorClass
 	// Type is a short, bounded name that is recorded beside the class, such as
-	// "http_503" or "exit_75"; empty means the Go type of Err.
+	// "http_503" or "exit_75"; empty means the Go type of Err. It is cleaned and
+	// cut to 128 bytes.
 	Type string
 	// RetryAfter is the least delay before the next attempt.
 	RetryAfter time.Duration

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // metrics of a worker; docs/metrics.md says what each means and what to do.
@@ -41,8 +42,10 @@ type metrics struct {
 	skew        prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	f := promauto.With(reg)
+	f.NewCounterFunc(prometheus.CounterOpts{Namespace: "jobtrail", Subsystem: "worker", Name: "sanitize_failed_closed_total", Help: "Texts replaced as a whole because they could not be cleaned."},
+		func() float64 { return float64(clean.FailedClosed()) })
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Namespace: "jobtrail", Subsystem: "worker", Name: name, Help: help})
 	}

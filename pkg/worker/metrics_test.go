@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // names collects the names of what is registered.
@@ -39,7 +41,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "## Worker\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var reg names
-	newMetrics(&reg)
+	newMetrics(&reg, sanitize.New(sanitize.Config{}))
 	documented := make(map[string]bool)
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented["jobtrail_worker_"+m[1]] = true

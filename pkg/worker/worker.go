@@ -121,7 +121,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
-		metrics: newMetrics(deps.Registry), spans: spans{tracer: deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")},
+		metrics: newMetrics(deps.Registry, deps.Sanitizer), spans: spans{tracer: deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")},
 		commits: make(map[laneKey]commitMetadata), progress: make(chan struct{}), woken: make(chan struct{}, 1), failed: make(chan error, 1),
 		setback: backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)),
 	}
