@@ -103,7 +103,7 @@ func cleanAttributes(clean *sanitize.Sanitizer, attrs []attribute.KeyValue) []at
 			}
 			out[i].Value = attribute.StringSliceValue(list)
 		default:
-			out[i].Value = attribute.StringValue(clean.Clean(a.Value.Emit()).String())
+			out[i].Value = attribute.StringValue(clean.Clean(a.Value.String()).String())
 		}
 	}
 	return out

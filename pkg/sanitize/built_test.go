@@ -12,20 +12,22 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/jobtrail/jobtrail/internal/planted"
 )
 
 // TestBuiltRows holds the rows of the case files that are built at run time.
 func TestBuiltRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		if got := Clean("push failed: " + "ghp_" + draw(r, 36, alnumChars)).String(); got != "push failed: [REDACTED]" { // E22
+		if got := Clean("push failed: " + "ghp_" + planted.Draw(r, 36, planted.Alnum)).String(); got != "push failed: [REDACTED]" { // E22
 			t.Fatalf("got %q", got)
 		}
-		dashes := alnumChars + "-_"
+		dashes := planted.Alnum + "-_"
 		for _, token := range []string{ // E23
-			"glpat-" + draw(r, 20, dashes), "xoxb-" + draw(r, 12, digitChars) + "-" + draw(r, 12, digitChars) + "-" + draw(r, 24, alnumChars),
-			"sk_live_" + draw(r, 24, alnumChars), "AIza" + draw(r, 35, dashes), "ya29." + draw(r, 80, dashes), "npm_" + draw(r, 36, alnumChars),
-			"SG." + draw(r, 22, dashes) + "." + draw(r, 43, dashes), "hvs." + draw(r, 24, dashes), "pypi-" + draw(r, 120, dashes),
+			"glpat-" + planted.Draw(r, 20, dashes), "xoxb-" + planted.Draw(r, 12, planted.Digits) + "-" + planted.Draw(r, 12, planted.Digits) + "-" + planted.Draw(r, 24, planted.Alnum),
+			"sk_live_" + planted.Draw(r, 24, planted.Alnum), "AIza" + planted.Draw(r, 35, dashes), "ya29." + planted.Draw(r, 80, dashes), "npm_" + planted.Draw(r, 36, planted.Alnum),
+			"SG." + planted.Draw(r, 22, dashes) + "." + planted.Draw(r, 43, dashes), "hvs." + planted.Draw(r, 24, dashes), "pypi-" + planted.Draw(r, 120, dashes),
 		} {
 			for _, frame := range []string{"a (%s) b", `a "%s" b`, "a %s, b", "a %s"} {
 				want := fmt.Sprintf(frame, marker)
@@ -74,7 +76,7 @@ func TestScalar(t *testing.T) {
 func TestKnown(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := 6; n < 60; n++ {
-		value := draw(r, n, alnumChars+"!$%&/ =?+\"\\\u00a7<>")
+		value := planted.Draw(r, n, planted.Alnum+"!$%&/ =?+\"\\\u00a7<>")
 		value = strings.ToValidUTF8(value, "x")
 		if strings.TrimSpace(value) != value {
 			value = "v" + value + "v"
