@@ -183,6 +183,11 @@ func (g *group) until(limit time.Duration, what string, cond func(*loadtest.Stor
 					break
 				}
 			}
+			for _, r := range s.Runs {
+				if r.Job.State.Open() {
+					g.t.Logf("job %s is %v: %s", r.JobID, r.Job.State, said(r))
+				}
+			}
 			g.t.Fatalf("after %v: no %s", limit, what)
 		}
 		<-time.After(200 * time.Millisecond)

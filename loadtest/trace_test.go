@@ -25,13 +25,14 @@ import (
 	"github.com/jobtrail/jobtrail/pkg/jobs"
 )
 
-// receiver is an OTLP receiver that keeps the spans it gets.
+// receiver is an OTLP receiver that keeps the spans it gets, and the bytes.
 type receiver struct {
 	t   *testing.T
 	srv *httptest.Server
 
 	mu    sync.Mutex
 	spans []*otlp.Span
+	raw   []byte
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -64,6 +65,7 @@ func (r *receiver) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.raw = append(r.raw, b...)
 	for _, rs := range export.ResourceSpans {
 		for _, ss := range rs.ScopeSpans {
 			r.spans = append(r.spans, ss.Spans...)

@@ -29,7 +29,6 @@ const (
 	// connection can be used again.
 	maxDrainBytes = 256 << 10
 	maxDrainTime  = time.Second
-	maxStatusLine = 256
 	// maxRetryAfter keeps absurd values within a Duration; the policy's
 	// max_interval is what caps them.
 	maxRetryAfter = 365 * 24 * time.Hour
@@ -136,10 +135,8 @@ func deadlineText(t time.Time) string {
 
 // judge says what a response means. Its body has no say.
 func judge(resp *http.Response, now time.Time) error {
+	// Not cut here: half a secret would not be recognised as one.
 	line := resp.Proto + " " + resp.Status
-	if len(line) > maxStatusLine {
-		line = strings.ToValidUTF8(line[:maxStatusLine], "")
-	}
 	e := &worker.Error{Class: events.ClassTransient, Type: "http_" + strconv.Itoa(resp.StatusCode), Err: errors.New(line)}
 	code := resp.StatusCode
 	switch {

@@ -209,8 +209,9 @@ func (s *starter) start(cmd *exec.Cmd) error {
 	return <-r.done
 }
 
-// maxLine is how much of a line of stderr is kept, more than evidence holds.
-const maxLine = 4096
+// maxLine is how much of a line of stderr is kept: more than the sanitiser looks
+// at, because half a secret would not be recognised as one.
+const maxLine = 32 << 10
 
 // lastLine keeps the start of the last line that is not blank of what is
 // written to it.

@@ -7,27 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // brokerProperties is the broker's configuration; its paths are relative to
 // the data folder, in which the broker runs. %[1]d and %[2]d are the ports of
-// clients and of the controller, %[3]s the folder of the segments.
+// clients and of the controller, %[3]s the folder of the segments, %[4]s the
+// protocol for clients.
 const brokerProperties = `# Written by jobtrail at every start.
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
-advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=CLIENT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
+advertised.listeners=CLIENT://127.0.0.1:%[1]d
+inter.broker.listener.name=CLIENT
+listener.security.protocol.map=CLIENT:%[4]s,CONTROLLER:PLAINTEXT
 log.dirs=%[3]s
 
 # Topics are made by "jobtrail topics apply", never by a misspelt name.
@@ -89,8 +94,9 @@ rootLogger.appenderRef.file.ref = file
 
 // kafka is the launcher of the broker.
 type kafka struct {
-	java string // program
-	jars string // class path
+	java      string            // program
+	jars      string            // class path
+	passwords map[string]string // by user; none: nobody logs in
 }
 
 func (kafka) name() string       { return "Kafka " + kafkaVersion }
@@ -151,15 +157,54 @@ func (k kafka) format(ctx context.Context, dir string, p ports) error {
 	return os.Rename(fresh, data)
 }
 
-func (kafka) writeProperties(dir, name string, p ports, data string) error {
-	text := fmt.Sprintf(brokerProperties, p.Port, p.Second, data)
-	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+func (k kafka) writeProperties(dir, name string, p ports, data string) error {
+	protocol := "PLAINTEXT"
+	if len(k.passwords) > 0 {
+		protocol = "SASL_PLAINTEXT"
+	}
+	text := fmt.Sprintf(brokerProperties, p.Port, p.Second, data, protocol) + k.login()
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
+}
+
+// login returns the properties by which users log in; the broker itself is the
+// first of them.
+func (k kafka) login() string {
+	if len(k.passwords) == 0 {
+		return ""
+	}
+	users := slices.Sorted(maps.Keys(k.passwords))
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n# Users.\nsasl.enabled.mechanisms=PLAIN\nsasl.mechanism.inter.broker.protocol=PLAIN\n"+
+		"listener.name.client.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=\"%s\" password=\"%s\"", users[0], k.passwords[users[0]])
+	for _, u := range users {
+		fmt.Fprintf(&b, " user_%s=\"%s\"", u, k.passwords[u])
+	}
+	b.WriteString(";\n")
+	return b.String()
+}
+
+// checkPasswords reports what cannot stand in the broker's configuration.
+func checkPasswords(passwords map[string]string) error {
+	for user, p := range passwords {
+		if user == "" || strings.Trim(user, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return fmt.Errorf("Config.KafkaPasswords: the user %q is not made of a-z and 0-9", user)
+		}
+		if p == "" || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return fmt.Errorf("Config.KafkaPasswords: the password of %s is empty, or holds a quote, a backslash or no ASCII", user)
+		}
+	}
+	return nil
 }
 
 // ready asks for what a worker needs at once: the brokers and both
 // coordinators, whose topics the first question makes.
-func (kafka) ready(ctx context.Context, p ports) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(address(p.Port)), kgo.DialTimeout(time.Second), kgo.RetryTimeout(time.Second))
+func (k kafka) ready(ctx context.Context, p ports) error {
+	opts := []kgo.Opt{kgo.SeedBrokers(address(p.Port)), kgo.DialTimeout(time.Second), kgo.RetryTimeout(time.Second)}
+	for user, password := range k.passwords {
+		opts = append(opts, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		break
+	}
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,10 @@ type Config struct {
 	// ClickHouseUsersFiles are merged into the server's users configuration
 	// (roles, grants, row policies), as files in users.d are.
 	ClickHouseUsersFiles []string
+	// KafkaPasswords are the passwords of users of the broker. With any, clients
+	// must log in (SASL PLAIN, without TLS); they hold no quote, backslash or
+	// control character, and stand in the broker's configuration in the data folder.
+	KafkaPasswords map[string]string
 	// Progress gets a line for whatever takes time; nil discards them.
 	Progress io.Writer
 }
@@ -165,7 +169,7 @@ func (s *Server) equip(ctx context.Context, cache string, cfg Config) error {
 	}
 	switch s.launcher.(type) {
 	case kafka:
-		if err := checkClassPath(cache); err != nil {
+		if err := errors.Join(checkClassPath(cache), checkPasswords(cfg.KafkaPasswords)); err != nil {
 			return err
 		}
 		java, err := findJava(ctx)
@@ -176,7 +180,7 @@ func (s *Server) equip(ctx context.Context, cache string, cfg Config) error {
 		if err != nil {
 			return err
 		}
-		s.launcher = kafka{java: java, jars: classPath(dir)}
+		s.launcher = kafka{java: java, jars: classPath(dir), passwords: cfg.KafkaPasswords}
 	case clickHouse:
 		dir, err := clickHouseLibrary.ensure(ctx, cache, s.progress)
 		if err != nil {
