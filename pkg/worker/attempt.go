@@ -17,37 +17,27 @@ var errShutdown = errors.New("the worker shuts down")
 
 // launch calls the handlers of attempts that are on record as started.
 func (w *Worker) launch(start []*attempt) {
+	w.handlers.Add(len(start))
 	for _, a := range start {
-		ctx, cancel := context.WithCancelCause(w.handling)
-		a.cancel = cancel
-		w.handlers.Add(1)
-		go w.attempt(ctx, a, a.entry)
+		go w.attempt(a, a.entry)
 	}
 }
 
 // attempt calls the handler and reports its outcome. It reads only what of the
 // entry does not change while the attempt runs.
-func (w *Worker) attempt(ctx context.Context, a *attempt, e *entry) {
+func (w *Worker) attempt(a *attempt, e *entry) {
 	defer w.handlers.Done()
-	defer a.cancel(nil)
-	ctx, stop := context.WithTimeoutCause(ctx, e.typ.Policy.Timeout, errTimeout)
+	ctx, stop := context.WithTimeoutCause(w.handling, e.typ.Policy.Timeout, errTimeout)
 	defer stop()
 	job := &Job{
 		ID: e.meta.JobID, Type: e.meta.JobType, OperationID: e.meta.OperationID, TenantID: e.meta.TenantID, Step: e.step,
-		AttemptID: a.id, Attempt: int(e.job.Number), IdempotencyKey: events.IdempotencyKey(w.cfg.Group, e.meta.TenantID, e.meta.JobID, e.step),
+		AttemptID: a.id, Attempt: int(e.job.Number), IdempotencyKey: e.key,
 		Deadline: e.deadline.Time(), ContentType: e.meta.ContentType, Publication: e.publication, Key: e.rec.Key, Value: e.rec.Value, Headers: e.rec.Headers,
 	}
 	ctx, span := w.spans.start(ctx, e, job)
 	begun := time.Now()
-	stuck := time.AfterFunc(e.typ.Policy.Timeout+stuckAfter, func() {
-		w.metrics.stuck.Inc()
-		w.deps.Log.Warn("a handler ignores its timeout and keeps its slot", "job_type", job.Type, "attempt_id", job.AttemptID, "started", begun)
-	})
 	err := call(ctx, e.typ.Handler, job)
 	ended := time.Now()
-	if !stuck.Stop() {
-		w.metrics.stuck.Dec()
-	}
 	r := w.outcome(ctx, err)
 	r.startedAt, r.finishedAt = w.clock.at(begun), w.clock.at(ended)
 	w.spans.end(span, r)
@@ -56,6 +46,26 @@ func (w *Worker) attempt(ctx context.Context, a *attempt, e *entry) {
 	w.l.ended(a, r)
 	w.mu.Unlock()
 	w.wake()
+}
+
+// watch reports handlers that ignore their timeout.
+func (w *Worker) watch(ctx context.Context) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-every.C:
+			w.mu.Lock()
+			fresh, stuck := w.l.overstay(now)
+			w.mu.Unlock()
+			w.metrics.stuck.Set(float64(stuck))
+			for _, a := range fresh {
+				w.deps.Log.Warn("a handler ignores its timeout and keeps its slot", "job_type", a.slot.Name, "attempt_id", a.id, "started", a.began)
+			}
+		}
+	}
 }
 
 // call calls the handler and turns a panic into an error.

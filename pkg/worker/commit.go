@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -104,22 +106,32 @@ func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	done := make(chan error, len(records))
-	for _, r := range records {
-		cl.Produce(ctx, r, func(_ *kgo.Record, err error) { done <- err })
-	}
+	var left atomic.Int64
+	left.Store(int64(len(records)))
+	all := make(chan struct{})
+	var mu sync.Mutex
 	var first, size error
-	for range records {
-		err := <-done
-		if err != nil && first == nil {
-			first = err
+	promise := func(_ *kgo.Record, err error) {
+		if err != nil {
+			mu.Lock()
+			if first == nil {
+				first = err
+			}
+			if isAny(err, sizeErrors) {
+				size = err
+			}
+			mu.Unlock()
 		}
-		if isAny(err, sizeErrors) {
-			size = err
+		if left.Add(-1) == 0 {
+			close(all)
 		}
 	}
+	for _, r := range records {
+		cl.Produce(ctx, r, promise)
+	}
+	<-all
 	if size != nil {
-		first = size
+		return size
 	}
 	return first
 }

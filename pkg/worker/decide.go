@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -30,6 +31,7 @@ const (
 // with the positions of all lanes of those shards.
 type batch struct {
 	now     events.Time // log time of the decisions
+	began   time.Time   // and by the own clock, where there is one
 	shards  []*shard
 	units   []unit
 	records []*kgo.Record   // events and hops of the units, and late facts
@@ -40,6 +42,55 @@ type batch struct {
 
 	checkpoints []*shard // shards that get a checkpoint, before all other events
 	positions   []position
+
+	// What records and said point to, and the bytes of the records.
+	events   slab[events.Event]
+	produced slab[kgo.Record]
+	arena    []byte
+}
+
+// slab hands out values that are given back all at once.
+type slab[T any] struct {
+	chunks [][]T
+	used   int
+}
+
+const slabChunk = 256
+
+// next returns a zero value that stays where it is.
+func (s *slab[T]) next() *T {
+	if s.used == len(s.chunks)*slabChunk {
+		s.chunks = append(s.chunks, make([]T, slabChunk))
+	}
+	v := &s.chunks[s.used/slabChunk][s.used%slabChunk]
+	s.used++
+	return v
+}
+
+func (s *slab[T]) reset() {
+	for i := 0; i*slabChunk < s.used; i++ {
+		clear(s.chunks[i])
+	}
+	s.used = 0
+}
+
+// recycle takes a batch back whose records are on the log and were acknowledged:
+// nobody reads them any more.
+func (l *ledger) recycle(b *batch) {
+	for _, list := range []*[]*shard{&b.shards, &b.checkpoints} {
+		clear(*list)
+		*list = (*list)[:0]
+	}
+	clear(b.units)
+	clear(b.records)
+	clear(b.said)
+	clear(b.late)
+	clear(b.missed)
+	clear(b.positions)
+	b.events.reset()
+	b.produced.reset()
+	l.spare = &batch{shards: b.shards, checkpoints: b.checkpoints, units: b.units[:0], records: b.records[:0], said: b.said[:0], late: b.late[:0],
+		missed: b.missed[:0], positions: b.positions[:0], events: b.events, produced: b.produced, arena: b.arena[:0]}
 }
 
 // position is what a lane's commit says.
@@ -92,7 +143,11 @@ func (b *batch) touch(s *shard) {
 // collect decides what the next tick writes. It takes entries out of the
 // queues; committed or aborted must follow.
 func (l *ledger) collect(now events.Time) *batch {
-	b := &batch{now: now}
+	b := l.spare
+	if l.spare = nil; b == nil {
+		b = new(batch)
+	}
+	b.now = now
 	room := func() bool { return len(b.units)+len(b.late) < l.limit && b.bytes < maxTickBytes }
 	l.wakeUp(now)
 
@@ -100,7 +155,7 @@ func (l *ledger) collect(now events.Time) *batch {
 	for ; n < len(l.results) && room(); n++ {
 		a := l.results[n]
 		if a.entry.lane.shard.phase == shardLost {
-			a.fact = l.lateResult(a, now)
+			a.fact = l.lateResult(b, a)
 			b.records = append(b.records, a.fact)
 			b.late = append(b.late, a)
 			continue
@@ -111,7 +166,7 @@ func (l *ledger) collect(now events.Time) *batch {
 
 	for n = 0; n < len(l.unstarted) && room(); n++ {
 		a := l.unstarted[n]
-		b.records = append(b.records, l.neverStarted(a, now))
+		b.records = append(b.records, l.neverStarted(b, a))
 		b.missed = append(b.missed, a)
 	}
 	l.unstarted = rest(l.unstarted, n)
@@ -201,7 +256,7 @@ type writer struct {
 // by one version; without one it is a fact.
 func (w *writer) event(body events.Body, state events.State) {
 	p := &w.u.next
-	e := w.l.about(w.u.e, p, w.b.now)
+	e := w.l.about(w.b, w.u.e, p)
 	e.Body, e.State = body, state
 	if state != 0 {
 		e.Version = p.job.Version + 1
@@ -216,26 +271,27 @@ func (w *writer) event(body events.Body, state events.State) {
 		p.job = next
 	}
 	w.b.said = append(w.b.said, e)
-	w.b.records = append(w.b.records, w.l.record(e, w.u.e.lane.partition))
+	w.b.records = append(w.b.records, w.l.record(w.b, e, w.u.e.lane.partition))
 }
 
 // about returns an event of the job with all but body, version and state.
-func (l *ledger) about(e *entry, p *progress, now events.Time) *events.Event {
-	return &events.Event{
-		MinReader: 1, OccurredAt: now, Group: l.cfg.Group, TenantID: e.meta.TenantID, JobID: e.meta.JobID, JobType: e.meta.JobType,
+func (l *ledger) about(b *batch, e *entry, p *progress) *events.Event {
+	ev := b.events.next()
+	*ev = events.Event{
+		MinReader: 1, OccurredAt: b.now, Group: l.cfg.Group, TenantID: e.meta.TenantID, JobID: e.meta.JobID, JobType: e.meta.JobType,
 		OperationID: e.meta.OperationID, Publication: p.publication, Run: p.job.Run, Number: p.job.Number, OriginAt: p.originAt,
 		TraceID: e.traceID, Source: e.source(), Worker: l.worker, Generation: l.generation, CodeVersion: l.cfg.CodeVersion,
 	}
+	return ev
 }
 
 // record returns the record that carries an event on the evidence log.
-func (l *ledger) record(e *events.Event, partition int32) *kgo.Record {
-	if cap(l.arena)-len(l.arena) < 1024 {
-		l.arena = make([]byte, 0, 64<<10)
-	}
-	start := len(l.arena)
-	l.arena = l.encoder.Append(l.arena, e)
-	return &kgo.Record{Topic: l.topo.Evidence(), Partition: partition, Value: l.arena[start:len(l.arena):len(l.arena)]}
+func (l *ledger) record(b *batch, e *events.Event, partition int32) *kgo.Record {
+	start := len(b.arena)
+	b.arena = l.encoder.Append(b.arena, e) // where it grows, earlier records keep the old one
+	rec := b.produced.next()
+	*rec = kgo.Record{Topic: l.evidence, Partition: partition, Value: b.arena[start:len(b.arena):len(b.arena)]}
+	return rec
 }
 
 // state returns what the unit's record carries to another topic.
@@ -458,11 +514,12 @@ func (w *writer) start() {
 		}
 		w.duplicate(action)
 	}
+	e.key = events.IdempotencyKey(w.l.cfg.Group, e.meta.TenantID, e.meta.JobID, p.step)
 	p.delivery++
 	p.attemptID = events.AttemptID(w.l.cfg.Group, w.l.topicIDs[e.rec.Topic], e.rec.Partition, e.rec.Offset, p.delivery)
 	p.phase, p.cohort, p.worker, p.late, p.notStarted = started, e.cohort, w.l.worker, nil, false
 	w.event(&events.AttemptStarted{AttemptID: p.attemptID, Step: p.step, Cause: e.cause, Cohort: p.cohort, EnqueuedAt: events.TimeOf(e.rec.Timestamp),
-		Deadline: e.deadline, IdempotencyKey: events.IdempotencyKey(w.l.cfg.Group, e.meta.TenantID, e.meta.JobID, p.step), Delivery: p.delivery}, events.StateRunning)
+		Deadline: e.deadline, IdempotencyKey: e.key, Delivery: p.delivery}, events.StateRunning)
 	w.u.then = thenStart
 }
 
@@ -483,19 +540,19 @@ func (w *writer) reject() {
 }
 
 // lateResult returns the fact that an attempt ended whose lane is lost.
-func (l *ledger) lateResult(a *attempt, now events.Time) *kgo.Record {
+func (l *ledger) lateResult(b *batch, a *attempt) *kgo.Record {
 	e, r := a.entry, a.result
-	ev := l.about(e, &e.progress, now)
+	ev := l.about(b, e, &e.progress)
 	ev.Body = &events.AttemptFinished{AttemptID: a.id, Outcome: r.outcome, Error: r.err, StartedAt: r.startedAt, FinishedAt: r.finishedAt, Late: true, Delivery: a.delivery}
-	return l.record(ev, e.lane.partition)
+	return l.record(b, ev, e.lane.partition)
 }
 
 // neverStarted returns the fact that a recorded attempt of a lost lane never ran.
-func (l *ledger) neverStarted(a *attempt, now events.Time) *kgo.Record {
+func (l *ledger) neverStarted(b *batch, a *attempt) *kgo.Record {
 	e := a.entry
-	ev := l.about(e, &e.progress, now)
+	ev := l.about(b, e, &e.progress)
 	ev.Body = &events.AttemptAbandoned{AttemptID: a.id, Cause: events.AbandonNotStarted, Losses: e.losses, SoloLosses: e.solo, Detector: l.worker, Delivery: a.delivery}
-	return l.record(ev, e.lane.partition)
+	return l.record(b, ev, e.lane.partition)
 }
 
 // aborted puts everything of a batch back: nothing of it happened.
@@ -556,7 +613,7 @@ func (l *ledger) committed(b *batch, leased bool) (start []*attempt) {
 		c.lane.committed = c.offset
 	}
 	for _, rec := range b.records {
-		if s := l.shards[rec.Partition]; s != nil && rec.Topic == l.topo.Evidence() {
+		if s := l.shards[rec.Partition]; s != nil && rec.Topic == l.evidence {
 			s.logEnd = max(s.logEnd, rec.Offset+1)
 		}
 	}
@@ -602,7 +659,7 @@ func (l *ledger) committed(b *batch, leased bool) (start []*attempt) {
 			if u.last > u.first {
 				e.startedOffset = b.records[u.last-1].Offset
 			}
-			a := &attempt{id: e.attemptID, entry: e, delivery: e.delivery, slot: e.typ}
+			a := &attempt{id: e.attemptID, entry: e, delivery: e.delivery, slot: e.typ, began: b.began}
 			switch {
 			case lost:
 				l.free(e.typ)
@@ -634,6 +691,21 @@ func (l *ledger) forget(a *attempt) {
 	if l.attempts[a.id] == a {
 		delete(l.attempts, a.id)
 	}
+}
+
+// overstay returns how many handlers have ignored their timeout for a while, and
+// those of them that were not returned before.
+func (l *ledger) overstay(now time.Time) (fresh []*attempt, stuck int) {
+	for _, a := range l.attempts {
+		if a.ended || now.Sub(a.began) < a.slot.Policy.Timeout+stuckAfter {
+			continue
+		}
+		if stuck++; !a.stuck {
+			a.stuck = true
+			fresh = append(fresh, a)
+		}
+	}
+	return fresh, stuck
 }
 
 // ended notes that a handler returned.

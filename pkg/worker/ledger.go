@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,6 +26,7 @@ type ledger struct {
 	topicIDs map[string]uuid.UUID
 	maxBytes map[string]int // max.message.bytes of a topic
 	worker   string         // "<host>/<boot id>"
+	evidence string         // the topic
 	types    map[string]*jobType
 
 	lanes  map[laneKey]*lane
@@ -56,8 +58,8 @@ type ledger struct {
 	hold       bool // no admissions for now: see Worker.clock
 	generation uint32
 	rejected   int // transitions that the state machine forbade
-	arena      []byte
 	encoder    events.Encoder
+	spare      *batch // to be filled again
 
 	sanitizer   *sanitize.Sanitizer
 	notACommand sanitize.Text
@@ -178,6 +180,7 @@ type entry struct {
 	done     bool
 	ending   bool // done when the tick in hand commits
 	traceID  [16]byte
+	key      uuid.UUID // idempotency key, of an entry that was started
 }
 
 // verdictKind says how an entry ends, or goes on, without an attempt.
@@ -197,9 +200,10 @@ type attempt struct {
 	id       uuid.UUID
 	entry    *entry // changes when a new assignment takes the attempt over
 	delivery uint32
-	cancel   func(error)
 	slot     *jobType
 	ended    bool
+	began    time.Time // of the call, by the own clock
+	stuck    bool      // it was reported that the handler ignores its timeout
 	result   *result
 	fact     *kgo.Record // the late fact on its way
 	lateAt   int64       // evidence offset of the late fact on record, plus one
@@ -264,7 +268,7 @@ func (w *wakeups) Pop() any {
 }
 
 func newLedger(cfg Config, topo retrytopics.Topology, worker string, sanitizer *sanitize.Sanitizer) *ledger {
-	l := &ledger{sanitizer: sanitizer, notACommand: sanitizer.Clean("this build knows no commands"), limit: maxUnits, cfg: cfg, topo: topo, worker: worker, types: make(map[string]*jobType), lanes: make(map[laneKey]*lane),
+	l := &ledger{sanitizer: sanitizer, notACommand: sanitizer.Clean("this build knows no commands"), limit: maxUnits, cfg: cfg, topo: topo, worker: worker, evidence: topo.Evidence(), types: make(map[string]*jobType), lanes: make(map[laneKey]*lane),
 		shards: make(map[int32]*shard), attempts: make(map[uuid.UUID]*attempt)}
 	for _, t := range cfg.Types {
 		l.types[t.Name] = &jobType{Type: t}

@@ -149,7 +149,10 @@ func (s *sim) publish(n int) {
 func (s *sim) append(rec *kgo.Record) {
 	key := laneKey{rec.Topic, rec.Partition}
 	rec.Offset, rec.Timestamp = int64(len(s.log[key])), s.now.Time()
-	s.log[key] = append(s.log[key], rec)
+	// What the log holds is its own: a ledger uses its records again.
+	kept := *rec
+	kept.Value = slices.Clone(rec.Value)
+	s.log[key] = append(s.log[key], &kept)
 }
 
 func (s *sim) worker() {
@@ -371,6 +374,7 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 	for _, rec := range b.records {
 		s.append(rec)
 	}
+	defer w.l.recycle(b)
 	for _, c := range b.positions {
 		from := c.lane.shard.replayFrom
 		for _, x := range checkpoints {

@@ -88,6 +88,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 		w.l.hold = true
 	}
 	b := w.l.collect(w.clock.now())
+	b.began = begun
 	if b.empty() && len(b.units) == 0 {
 		w.mu.Unlock()
 		return false, nil
@@ -113,13 +114,14 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	w.tickNumber++
 	tickID := w.bootID + "-" + strconv.FormatInt(w.tickNumber, 36)
 	p := &w.producers[w.tickNumber%int64(len(w.producers))]
-	defer func() { w.metrics.tick(time.Since(begun), len(b.records), err) }()
+	records, partition := len(b.records), b.partition() // conclude gives b back
+	defer func() { w.metrics.tick(time.Since(begun), records, err) }()
 
 	inDoubt, err := w.write(ctx, p, b, checkpoints, member, generation, tickID)
 	if err == nil {
 		w.conclude(b, checkpoints, begun)
 		if w.clock.due() {
-			w.measureClock(ctx, b.partition(), begun)
+			w.measureClock(ctx, partition, begun)
 		}
 		return true, nil
 	}
@@ -265,6 +267,7 @@ func (w *Worker) conclude(b *batch, checkpoints []checkpointWrite, begun time.Ti
 	}
 	start := w.l.committed(b, time.Since(begun) < w.session*2/3)
 	w.metrics.concluded(b, w.l)
+	w.l.recycle(b)
 	close(w.progress)
 	w.progress = make(chan struct{})
 	w.mu.Unlock()

@@ -31,13 +31,21 @@ func traceID(traceparent string, p events.Publication) [16]byte {
 
 // spans starts a span an attempt, below the producer's.
 type spans struct {
-	tracer trace.Tracer
+	tracer trace.Tracer // nil: no spans, the producer's trace context goes on
 	w3c    propagation.TraceContext
 }
 
 // start returns the context for the handler and the attempt's span, and fills
 // the job's own trace context.
 func (s spans) start(ctx context.Context, e *entry, job *Job) (context.Context, trace.Span) {
+	if s.tracer == nil {
+		if job.TraceParent, job.TraceState = e.meta.TraceParent, e.meta.TraceState; job.TraceParent == "" {
+			b := hex.AppendEncode(append(make([]byte, 0, 55), "00-"...), e.traceID[:])
+			b = hex.AppendEncode(append(b, '-'), e.traceID[8:])
+			job.TraceParent = string(append(b, "-01"...))
+		}
+		return ctx, nil
+	}
 	carrier := propagation.MapCarrier{retrytopics.HeaderTraceParent: e.meta.TraceParent, retrytopics.HeaderTraceState: e.meta.TraceState}
 	ctx = s.w3c.Extract(ctx, carrier)
 	if !trace.SpanContextFromContext(ctx).IsValid() {
@@ -63,6 +71,9 @@ func (s spans) start(ctx context.Context, e *entry, job *Job) (context.Context, 
 
 // end closes the attempt's span. Only sanitised text reaches it.
 func (s spans) end(span trace.Span, r *result) {
+	if span == nil {
+		return
+	}
 	span.SetAttributes(attribute.String("jobtrail.outcome", r.outcome.String()))
 	if r.outcome != events.OutcomeSucceeded {
 		span.SetAttributes(attribute.String("error.type", r.err.Class.String()))

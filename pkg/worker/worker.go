@@ -19,7 +19,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 	"github.com/jobtrail/jobtrail/pkg/sanitize"
@@ -102,9 +101,6 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Registry == nil {
 		deps.Registry = prometheus.NewRegistry()
 	}
-	if deps.Tracer == nil {
-		deps.Tracer = noop.NewTracerProvider()
-	}
 	if deps.Sanitizer == nil {
 		deps.Sanitizer = sanitize.New(sanitize.Config{})
 	}
@@ -121,9 +117,12 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
-		metrics: newMetrics(deps.Registry, deps.Sanitizer), spans: spans{tracer: deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")},
+		metrics: newMetrics(deps.Registry, deps.Sanitizer),
 		commits: make(map[laneKey]commitMetadata), progress: make(chan struct{}), woken: make(chan struct{}, 1), failed: make(chan error, 1),
 		setback: backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)),
+	}
+	if deps.Tracer != nil {
+		w.spans.tracer = deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")
 	}
 	w.l = newLedger(cfg, w.topo, host+"/"+w.bootID, deps.Sanitizer)
 	slot := cfg.Slot
@@ -209,6 +208,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	running.Go(func() { w.fetch(fetching) })
 	ticking, enough := make(chan error, 1), make(chan struct{})
 	running.Go(func() { ticking <- w.ticks(life, enough) })
+	running.Go(func() { w.watch(life) })
 
 	select {
 	case <-ctx.Done():

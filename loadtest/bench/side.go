@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings of one side's run; each side runs in a process of its own, so that
+// neither memory nor a warm heap of another counts.
+type settings struct {
+	Brokers    string
+	ClickHouse string
+	Jobs       int
+	InFlight   int
+	Retry      bool
+	CPUProfile string
+	MemProfile string
+}
+
+func (s *settings) flags(f *flag.FlagSet) {
+	f.StringVar(&s.Brokers, "brokers", "127.0.0.1:9092", "Kafka")
+	f.StringVar(&s.ClickHouse, "clickhouse", "127.0.0.1:9000", "ClickHouse, native protocol")
+	f.IntVar(&s.Jobs, "jobs", 300_000, "jobs or events")
+	f.IntVar(&s.InFlight, "in-flight", 2000, "handlers at once")
+	f.BoolVar(&s.Retry, "retry", false, "every tenth job fails once and runs again after 1 s")
+	f.StringVar(&s.CPUProfile, "cpuprofile", "", "write a CPU profile there")
+	f.StringVar(&s.MemProfile, "memprofile", "", "write a profile of allocations there")
+}
+
+// side is one of the things compared. It returns how long the work took, set-up
+// and filling excluded.
+type side func(context.Context, settings) (time.Duration, error)
+
+var sides = map[string]side{
+	"worker": runWorker,
+	"loop":   runLoop,
+	"reader": runReader,
+}
+
+// outcome is what a side prints.
+type outcome struct {
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"per_second"`
+	// PeakBytes is VmHWM, the most memory that the process ever held.
+	PeakBytes int64 `json:"peak_bytes"`
+}
+
+func measure(ctx context.Context, side side, s settings) error {
+	if s.CPUProfile != "" {
+		f, err := os.Create(s.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	took, err := side(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.MemProfile != "" {
+		f, err := os.Create(s.MemProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
+			return err
+		}
+	}
+	peak, err := peakBytes()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(outcome{took.Seconds(), float64(s.Jobs) / took.Seconds(), peak})
+}
+
+func peakBytes() (int64, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := strings.CutPrefix(string(line), "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmHWM in /proc/self/status")
+}
