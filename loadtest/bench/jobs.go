@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"strconv"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,32 +43,28 @@ func jobID(i int) string { return fmt.Sprintf("job-%08d", i) }
 // fails says whether the job's first attempt fails.
 func fails(id string) bool { return strings.HasSuffix(id, "0") }
 
-// runWorker drains a topic with the worker: from its first poll to the commit of
-// the last job's end.
-func runWorker(ctx context.Context, s settings) (time.Duration, error) {
-	name := "bench" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	tiers, err := retrytopics.ParseTiers("0s 1s")
+func (s settings) topology() retrytopics.Topology {
+	return retrytopics.Topology{Group: s.Name, Jobs: []string{s.Name + "-jobs"}, Tiers: retrytopics.Tiers{0, time.Second}}
+}
+
+// fillWorker makes a group's topics and publishes the jobs.
+func fillWorker(ctx context.Context, s settings) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers))
 	if err != nil {
-		return 0, err
-	}
-	topo := retrytopics.Topology{Group: name, Jobs: []string{name + "-jobs"}, Tiers: tiers}
-	kafka := []kgo.Opt{kgo.SeedBrokers(s.Brokers)}
-	cl, err := kgo.NewClient(kafka...)
-	if err != nil {
-		return 0, err
+		return err
 	}
 	defer cl.Close()
+	topo := s.topology()
 	plan, err := operate.PlanTopics(ctx, cl, operate.TopicsRequest{Topology: topo, Partitions: partitions})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := operate.ApplyTopics(ctx, cl, plan, func(operate.Step) {}); err != nil {
-		return 0, err
+		return err
 	}
-	defer drop(cl, topo)
 	pub, err := jobs.New(jobs.Config{Topic: topo.Jobs[0]}, cl)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	const chunk = 10_000
 	for from := 0; from < s.Jobs; from += chunk {
@@ -77,11 +73,18 @@ func runWorker(ctx context.Context, s settings) (time.Duration, error) {
 			list = append(list, jobs.Job{ID: jobID(i), Type: "noop", Value: payload(i)})
 		}
 		if _, err := pub.PublishAll(ctx, list); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	cl.Close()
+	return nil
+}
 
+// runWorker drains a topic with the worker: from its first poll to the commit of
+// the last job's end.
+func runWorker(ctx context.Context, s settings) (time.Duration, error) {
+	debug.SetGCPercent(50) // as cmd/worker does
+	topo := s.topology()
+	kafka := []kgo.Opt{kgo.SeedBrokers(s.Brokers)}
 	policy := retrytopics.DefaultPolicy()
 	policy.Initial, policy.MaxInterval = time.Second, time.Second
 	policy.Jitter = 0
@@ -93,7 +96,7 @@ func runWorker(ctx context.Context, s settings) (time.Duration, error) {
 	}
 	started := &startWatch{Handler: slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}), at: make(chan time.Time, 1)}
 	registry := prometheus.NewRegistry()
-	w, err := worker.New(worker.Config{Group: name, Topics: topo.Jobs, Tiers: tiers, Concurrency: s.InFlight,
+	w, err := worker.New(worker.Config{Group: topo.Group, Topics: topo.Jobs, Tiers: topo.Tiers, Concurrency: s.InFlight,
 		Types: []worker.Type{{Name: "noop", Policy: policy, Handler: worker.HandlerFunc(handler)}}},
 		worker.Deps{Kafka: kafka, Log: slog.New(started), Registry: registry})
 	if err != nil {
@@ -164,25 +167,12 @@ func count(registry *prometheus.Registry, name string) (int, error) {
 	return int(sum), nil
 }
 
-func drop(cl *kgo.Client, topo retrytopics.Topology) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	_, _ = kadm.NewClient(cl).DeleteTopics(ctx, append(topo.Lanes(), topo.Evidence(), topo.DLQ(), topo.Parked())...)
-}
-
 // runLoop is the tight loop: at least once, no concurrency, nothing but two
 // records of evidence for a job. Poll up to 1,000 jobs; write a Started for each
 // and flush; call the handlers; write a Finished for each, and the retries, and
 // flush; commit.
 func runLoop(ctx context.Context, s settings) (time.Duration, error) {
-	name := "loop" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	topics := []string{name, name + "-events", name + "-retry"}
-	cl, err := fill(ctx, s, name, topics)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _, _ = kadm.NewClient(cl).DeleteTopics(context.WithoutCancel(ctx), topics...); cl.Close() }()
-
+	topics := s.plainTopics()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var done atomic.Int64
@@ -271,15 +261,9 @@ func loop(ctx context.Context, s settings, topic, evidence, retryTo string, dela
 
 // runReader is a bare consumer: it reads the jobs, and commits.
 func runReader(ctx context.Context, s settings) (time.Duration, error) {
-	name := "reader" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	topics := []string{name}
-	cl, err := fill(ctx, s, name, topics)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _, _ = kadm.NewClient(cl).DeleteTopics(context.WithoutCancel(ctx), topics...); cl.Close() }()
+	topic := s.plainTopics()[0]
 	begun := time.Now()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers), kgo.ConsumerGroup(name+"-group"), kgo.ConsumeTopics(name), kgo.DisableAutoCommit(),
+	reader, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers), kgo.ConsumerGroup(topic+"-group"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return 0, err
@@ -297,36 +281,36 @@ func runReader(ctx context.Context, s settings) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// fill makes topics and writes the jobs to the first of them.
-func fill(ctx context.Context, s settings, topic string, topics []string) (*kgo.Client, error) {
+func (s settings) plainTopics() []string { return []string{s.Name, s.Name + "-events", s.Name + "-retry"} }
+
+// fillPlain makes topics and writes the jobs to the first of them.
+func fillPlain(ctx context.Context, s settings) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer cl.Close()
+	topics := s.plainTopics()
 	made, err := kadm.NewClient(cl).CreateTopics(ctx, partitions, 1, nil, topics...)
 	if err == nil {
 		err = made.Error()
 	}
 	if err != nil {
-		cl.Close()
-		return nil, fmt.Errorf("making the topics of a measurement: %w", err)
+		return fmt.Errorf("making topics: %w", err)
 	}
 	var first atomic.Pointer[error]
 	for i := range s.Jobs {
-		cl.Produce(ctx, &kgo.Record{Topic: topic, Key: []byte(jobID(i)), Value: payload(i)}, func(_ *kgo.Record, err error) {
+		cl.Produce(ctx, &kgo.Record{Topic: topics[0], Key: []byte(jobID(i)), Value: payload(i)}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				first.CompareAndSwap(nil, &err)
 			}
 		})
 	}
 	if err := cl.Flush(ctx); err != nil {
-		cl.Close()
-		return nil, err
+		return err
 	}
 	if err := first.Load(); err != nil {
-		cl.Close()
-		return nil, *err
+		return *err
 	}
-	return cl, nil
+	return nil
 }
-

@@ -16,6 +16,8 @@ import (
 // settings of one side's run; each side runs in a process of its own, so that
 // neither memory nor a warm heap of another counts.
 type settings struct {
+	Name       string // of topics and tables
+	Fill       bool
 	Brokers    string
 	ClickHouse string
 	Jobs       int
@@ -26,6 +28,8 @@ type settings struct {
 }
 
 func (s *settings) flags(f *flag.FlagSet) {
+	f.StringVar(&s.Name, "name", "bench", "prefix of topics and tables")
+	f.BoolVar(&s.Fill, "fill", false, "only make what is to be worked on")
 	f.StringVar(&s.Brokers, "brokers", "127.0.0.1:9092", "Kafka")
 	f.StringVar(&s.ClickHouse, "clickhouse", "127.0.0.1:9000", "ClickHouse, native protocol")
 	f.IntVar(&s.Jobs, "jobs", 300_000, "jobs or events")
@@ -35,14 +39,17 @@ func (s *settings) flags(f *flag.FlagSet) {
 	f.StringVar(&s.MemProfile, "memprofile", "", "write a profile of allocations there")
 }
 
-// side is one of the things compared. It returns how long the work took, set-up
-// and filling excluded.
-type side func(context.Context, settings) (time.Duration, error)
+// side is one of the things compared.
+type side struct {
+	fill func(context.Context, settings) error
+	// run returns how long the work took.
+	run func(context.Context, settings) (time.Duration, error)
+}
 
 var sides = map[string]side{
-	"worker": runWorker,
-	"loop":   runLoop,
-	"reader": runReader,
+	"worker": {fillWorker, runWorker},
+	"loop":   {fillPlain, runLoop},
+	"reader": {fillPlain, runReader},
 }
 
 // outcome is what a side prints.
@@ -54,6 +61,9 @@ type outcome struct {
 }
 
 func measure(ctx context.Context, side side, s settings) error {
+	if s.Fill {
+		return side.fill(ctx, s)
+	}
 	if s.CPUProfile != "" {
 		f, err := os.Create(s.CPUProfile)
 		if err != nil {
@@ -65,7 +75,7 @@ func measure(ctx context.Context, side side, s settings) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	took, err := side(ctx, s)
+	took, err := side.run(ctx, s)
 	if err != nil {
 		return err
 	}

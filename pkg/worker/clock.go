@@ -2,10 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
 )
@@ -16,6 +16,8 @@ const (
 	skewStop = 30 * time.Second
 	// skewEvery is how often the difference is measured while there is work.
 	skewEvery = 5 * time.Second
+	// clockAgain is after how long without any measurement another is tried.
+	clockAgain = 500 * time.Millisecond
 	// skewKept is how many measurements count.
 	skewKept = 12
 )
@@ -79,20 +81,21 @@ func (w *Worker) measureClock(ctx context.Context, partition int32, begun time.T
 	topic := w.topo.Evidence()
 	offsets, err := w.admin.ListMaxTimestampOffsets(ctx, topic)
 	answered := time.Now()
+	newest, ok := offsets.Lookup(topic, partition)
+	switch {
+	case err == nil && !ok:
+		err = errors.New("the brokers do not answer for the partition")
+	case err == nil:
+		err = newest.Err
+	}
+	if err == nil && newest.Timestamp <= 0 {
+		err = fmt.Errorf("the newest record has the time %d", newest.Timestamp)
+	}
 	if err != nil {
-		w.deps.Log.Warn("measuring the clock", "err", w.deps.Sanitizer.Error(err))
+		w.deps.Log.Warn("measuring the clock", "topic", topic, "partition", partition, "err", w.deps.Sanitizer.Error(err))
 		return
 	}
-	var newest int64
-	offsets.Each(func(o kadm.ListedOffset) {
-		if o.Err == nil && o.Partition == partition {
-			newest = o.Timestamp
-		}
-	})
-	if newest <= 0 {
-		return
-	}
-	w.clock.take(events.Time(newest), answered)
+	w.clock.take(events.Time(newest.Timestamp), answered)
 	skew, _ := w.clock.state()
 	w.metrics.skew.Set(skew.Seconds())
 	unsure := answered.Sub(begun)

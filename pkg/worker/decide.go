@@ -191,13 +191,15 @@ func (l *ledger) collect(now events.Time) *batch {
 		l.add(b, unit{e: e, from: fromReady}, (*writer).start)
 	}
 
+	renewed := false
 	for _, p := range slices.Sorted(maps.Keys(l.shards)) {
 		s := l.shards[p]
 		if s.phase != shardReady && s.phase != shardDraining {
 			continue
 		}
-		if s.logEnd-s.replayFrom >= checkpointEvery {
-			s.checkpoint = true
+		if !renewed && s.logEnd-s.replayFrom >= checkpointEvery {
+			// One a tick: with a full window it takes some megabytes.
+			s.checkpoint, renewed = true, true
 		}
 		if !s.checkpoint && !slices.Contains(b.shards, s) && now-s.committedAt >= movedEvery {
 			s.checkpoint = slices.ContainsFunc(s.lanes, func(n *lane) bool { return n.positionAfter() > n.committed })
@@ -478,7 +480,7 @@ func (w *writer) duplicate(action events.DuplicateAction) {
 	run := w.u.next.job.Run
 	w.u.next.job.Run = 0
 	first := w.u.e.first
-	state := first.state
+	state := first.state()
 	if state == 0 {
 		state = events.StatePending
 	}
@@ -509,7 +511,7 @@ func (w *writer) start() {
 	e, p := w.u.e, &w.u.next
 	if e.first.lastAt != 0 && p.job.Version == 0 && p.delivery == 0 {
 		action := events.DuplicateRun
-		if e.first.typ != typeHash(e.meta.JobType) {
+		if e.first.typ() != typeHash(e.meta.JobType) {
 			action = events.DuplicateIDCollision
 		}
 		w.duplicate(action)

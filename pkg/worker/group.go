@@ -175,11 +175,33 @@ func (w *Worker) fetch(ctx context.Context) {
 		w.flow()
 		w.consumer.AllowRebalance()
 		w.wake()
+		w.untilWanted(ctx)
 	}
 }
 
 // pollRecords is how many records one poll takes.
-const pollRecords = 5000
+const pollRecords = 1000
+
+// untilWanted waits while there is more to run than there is room for: what is
+// fetched can as well wait in the client. To pause all lanes instead would throw
+// away what it holds, and fetch it again.
+func (w *Worker) untilWanted(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		enough := w.l.plenty()
+		changed := w.progress
+		w.mu.Unlock()
+		if !enough {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(time.Second):
+		}
+	}
+}
 
 // flow stops and resumes fetching where the ledger says.
 func (w *Worker) flow() {

@@ -142,15 +142,15 @@ func (l *ledger) compare(e *entry, now events.Time) {
 	}
 	seen, ok := w.look(e.meta.TenantID, e.meta.JobID, now)
 	switch {
-	case ok && w.same(seen, e.publication) && seen.state != 0:
+	case ok && w.same(seen, e.publication) && seen.state() != 0:
 		// An offset was rewound: the run goes on elsewhere, or has ended.
 		e.kind = duplicate
 		e.first = seen
 		return
 	case ok && !w.same(seen, e.publication):
 		e.first = seen
-		open := !seen.state.Final() || seen.state == events.StateSucceeded
-		if open && seen.typ == typeHash(e.meta.JobType) && e.typ.Policy.OnDuplicate == retrytopics.RejectDuplicates {
+		open := !seen.state().Final() || seen.state() == events.StateSucceeded
+		if open && seen.typ() == typeHash(e.meta.JobType) && e.typ.Policy.OnDuplicate == retrytopics.RejectDuplicates {
 			e.kind = duplicate
 			return
 		}

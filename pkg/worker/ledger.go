@@ -516,6 +516,29 @@ func (l *ledger) readAhead(n *lane) int {
 	return max(1000, 2*l.cfg.Concurrency)
 }
 
+// renew asks for a checkpoint of some shard, so that there is something to write.
+func (l *ledger) renew() {
+	for _, s := range l.shards {
+		if s.phase == shardReady {
+			s.checkpoint = true
+			return
+		}
+	}
+}
+
+// plenty reports whether more jobs wait for a free slot than can be started soon.
+// Jobs of types that are at their own limit do not count: others must get past
+// them.
+func (l *ledger) plenty() bool {
+	n := 0
+	for _, t := range l.types {
+		if !t.full() {
+			n += t.ready.len()
+		}
+	}
+	return n >= max(1000, 2*l.cfg.Concurrency)
+}
+
 // flow returns the lanes whose fetching is to be stopped and resumed.
 func (l *ledger) flow() (pause, resume map[string][]int32) {
 	for key, n := range l.lanes {

@@ -133,6 +133,13 @@ func judgeFake(t *testing.T, c *kfake.Cluster, n int, effects []loadtest.Effect)
 	}
 }
 
+// asksForNewest reports whether a request asks for the record of the newest time.
+func asksForNewest(r kmsg.Request) bool {
+	const newest = -3
+	q, ok := r.(*kmsg.ListOffsetsRequest)
+	return ok && len(q.Topics) > 0 && len(q.Topics[0].Partitions) > 0 && q.Topics[0].Partitions[0].Timestamp == newest
+}
+
 // TestRunLeavesNothingBehind runs jobs, drains, and looks for goroutines.
 func TestRunLeavesNothingBehind(t *testing.T) {
 	before := goleak.IgnoreCurrent()
@@ -167,6 +174,7 @@ func TestEveryCallMayFail(t *testing.T) {
 		{"a producer id is not given at once", kmsg.InitProducerID, kfake.Fault{Err: kerr.CoordinatorLoadInProgress, TopLevel: true, Count: 3}},
 		{"commits are not stable yet", kmsg.OffsetFetch, kfake.Fault{Err: kerr.UnstableOffsetCommit, Count: 3}},
 		{"offsets cannot be listed", kmsg.ListOffsets, kfake.Fault{Err: kerr.NotLeaderForPartition, Topic: "g.evidence", Count: 3}},
+		{"the clock cannot be measured at first", kmsg.ListOffsets, kfake.Fault{Err: kerr.UnknownServerError, Topic: "g.evidence", Count: 2, When: asksForNewest}},
 		{"fetching fails", kmsg.Fetch, kfake.Fault{Err: kerr.NotLeaderForPartition, Topic: "j", Count: 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -86,6 +86,10 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	w.l.generation = uint32(max(generation, 0))
 	if _, known := w.clock.state(); !known {
 		w.l.hold = true
+		if time.Since(w.asked) > clockAgain {
+			w.asked = time.Now()
+			w.l.renew()
+		}
 	}
 	b := w.l.collect(w.clock.now())
 	b.began = begun

@@ -15,17 +15,18 @@ import (
 // so many ids. It is written to the log in pages, so that recovery reads pages
 // and not history.
 //
-// There are many entries in every shard, so they lie in slabs, linked by number
-// in the order of their last event, and are found by a table of numbers: 48
-// bytes an entry, where a map of pointers takes three times as much.
+// There are many entries in every shard, so they lie in one piece, linked by
+// number in the order of their last event, and are found by a table of numbers: 40
+// bytes an entry with its place in the table, where a map of pointers takes
+// three times as much.
 type window struct {
 	keep time.Duration
 	most int
 
-	slabs   [][]windowEntry
+	entries []windowEntry
 	table   []uint32 // entry numbers by job hash, with linear probing; 0 is empty
 	size    int
-	made    uint32 // entries in the slabs, those that are free too
+	made    uint32 // entries that were ever used, those that are free too
 	free    uint32 // the first entry that is free
 	oldest  uint32
 	newest  uint32
@@ -39,29 +40,46 @@ type window struct {
 // windowEntry is what is known of a job id.
 type windowEntry struct {
 	job    uint64 // hash of tenant and job id
-	offset int64
-	typ    uint32 // hash of the job type
+	place  uint64 // the publication: offset in 48 bits, index into topics in 16
 	lastAt uint32 // seconds
 	before uint32 // the next older entry; of a free one, the next free one
 	after  uint32 // the next newer entry
-	topic  uint16 // index into topics
-	state  events.State
-	dirty  bool // no page lists it as it is
+	about  uint32 // hash of the job type in 24 bits, dirty in 1, state in 7
+}
+
+const (
+	typeBits   = 0xffffff
+	dirtyBit   = 0x80
+	stateBits  = 0x7f
+	topicShift = 48
+)
+
+func (e *windowEntry) offset() int64       { return int64(e.place & (1<<topicShift - 1)) }
+func (e *windowEntry) topic() int          { return int(e.place >> topicShift) }
+func (e *windowEntry) typ() uint32         { return e.about >> 8 }
+func (e *windowEntry) state() events.State { return events.State(e.about & stateBits) }
+
+// dirty reports whether no page lists the entry as it is.
+func (e *windowEntry) dirty() bool { return e.about&dirtyBit != 0 }
+
+// set notes the job's type, place and state.
+func (e *windowEntry) set(typ uint32, topic uint16, offset int64, state events.State) {
+	e.place = uint64(topic)<<topicShift | uint64(offset)&(1<<topicShift-1)
+	e.about = typ&typeBits<<8 | e.about&dirtyBit | uint32(state)&stateBits
 }
 
 // pageEntries is how many entries a page holds.
 const pageEntries = 10_000
 
-// slabEntries is how many entries are allocated at once.
-const slabEntries = 512
-
 func newWindow(keep time.Duration, most int) *window {
-	return &window{keep: keep, most: most, table: make([]uint32, 64)}
+	w := &window{keep: keep, most: most, table: make([]uint32, 64)}
+	w.entries = reserve(w, most+1) // one more, for the new one comes before the oldest goes
+	return w
 }
 
 // at returns entry n; numbers count from 1.
 func (w *window) at(n uint32) *windowEntry {
-	return &w.slabs[(n-1)/slabEntries][(n-1)%slabEntries]
+	return &w.entries[n-1]
 }
 
 // find returns the number of the job's entry, 0 without one, and its place in
@@ -88,8 +106,11 @@ func (w *window) add(job uint64) uint32 {
 	if n != 0 {
 		w.free = w.at(n).before
 	} else {
-		if int(w.made) == len(w.slabs)*slabEntries {
-			w.slabs = append(w.slabs, make([]windowEntry, slabEntries))
+		if int(w.made) == len(w.entries) {
+			// Pages can list more ids than the window will keep.
+			grown := reserve(w, 2*len(w.entries))
+			copy(grown, w.entries)
+			w.entries = grown
 		}
 		w.made++
 		n = w.made
@@ -153,10 +174,10 @@ func (w *window) unlink(n uint32) {
 }
 
 func (w *window) mark(e *windowEntry, dirty bool) {
-	if e.dirty == dirty {
+	if e.dirty() == dirty {
 		return
 	}
-	if e.dirty = dirty; dirty {
+	if e.about ^= dirtyBit; dirty {
 		w.changes++
 	} else {
 		w.changes--
@@ -172,7 +193,7 @@ func jobHash(tenant, job string) uint64 {
 	return d.Sum64()
 }
 
-func typeHash(typ string) uint32 { return uint32(xxhash.Sum64String(typ)) }
+func typeHash(typ string) uint32 { return uint32(xxhash.Sum64String(typ)) & typeBits }
 
 func (w *window) topic(p events.Publication) uint16 {
 	for i, t := range w.topics {
@@ -195,14 +216,14 @@ func (w *window) look(tenant, job string, now events.Time) (windowEntry, bool) {
 
 // publication returns the place that an entry stands for.
 func (w *window) publication(e windowEntry) events.Publication {
-	p := w.topics[e.topic]
-	p.Offset = e.offset
+	p := w.topics[e.topic()]
+	p.Offset = e.offset()
 	return p
 }
 
 // same reports whether an entry stands for the publication.
 func (w *window) same(e windowEntry, p events.Publication) bool {
-	return w.topics[e.topic].TopicID == p.TopicID && e.offset == p.Offset
+	return w.topics[e.topic()].TopicID == p.TopicID && e.offset() == p.Offset
 }
 
 // touch notes that a job's publication reached a state. State 0 says that it was
@@ -219,7 +240,7 @@ func (w *window) touch(tenant, job, typ string, p events.Publication, state even
 		return
 	}
 	e := w.at(n)
-	e.typ, e.topic, e.state, e.offset = typeHash(typ), w.topic(p), state, p.Offset
+	e.set(typeHash(typ), w.topic(p), p.Offset, state)
 	if at := uint32(now / 1000); at > e.lastAt {
 		e.lastAt = at
 		w.unlink(n)
@@ -234,10 +255,10 @@ func (w *window) touch(tenant, job, typ string, p events.Publication, state even
 // older reports whether p is not the latest publication of the job, so that an
 // event of it must not displace what is known of the latest.
 func (w *window) older(e *windowEntry, p events.Publication) bool {
-	if w.topics[e.topic].TopicID == p.TopicID {
-		return p.Offset < e.offset
+	if w.topics[e.topic()].TopicID == p.TopicID {
+		return p.Offset < e.offset()
 	}
-	return e.state != 0 && !e.state.Final()
+	return e.state() != 0 && !e.state().Final()
 }
 
 // evict forgets ids that are too old or too many.
@@ -253,22 +274,29 @@ func (w *window) evict(now events.Time) {
 func (w *window) changed() (pages []*events.DedupPage, rewrite bool) {
 	rewrite = w.listed+w.changes > 2*w.size+pageEntries
 	var page *events.DedupPage
+	left := w.changes
+	if rewrite {
+		left = w.size
+	}
 	for n := w.oldest; n != 0; n = w.at(n).after {
 		e := w.at(n)
 		// Also one of which nothing is on record, when it took the place of another
 		// whose end no page lists.
-		if !rewrite && !e.dirty {
+		if !rewrite && !e.dirty() {
 			continue
 		}
 		if page == nil || len(page.Job) == pageEntries {
-			page = &events.DedupPage{Topics: w.topics}
+			n := min(max(left, 1), pageEntries)
+			left -= n
+			page = &events.DedupPage{Topics: w.topics, Job: make([]uint64, 0, n), JobType: make([]uint32, 0, n), Topic: make([]uint32, 0, n),
+				Offset: make([]int64, 0, n), State: make([]events.State, 0, n), LastAt: make([]uint32, 0, n)}
 			pages = append(pages, page)
 		}
 		page.Job = append(page.Job, e.job)
-		page.JobType = append(page.JobType, e.typ)
-		page.Topic = append(page.Topic, uint32(e.topic))
-		page.Offset = append(page.Offset, e.offset)
-		page.State = append(page.State, e.state)
+		page.JobType = append(page.JobType, e.typ())
+		page.Topic = append(page.Topic, uint32(e.topic()))
+		page.Offset = append(page.Offset, e.offset())
+		page.State = append(page.State, e.state())
 		page.LastAt = append(page.LastAt, e.lastAt)
 	}
 	return pages, rewrite
@@ -307,7 +335,8 @@ func (w *window) load(page *events.DedupPage, offset int64) {
 		}
 		e := w.at(m)
 		w.mark(e, false)
-		e.typ, e.topic, e.state, e.offset, e.lastAt = page.JobType[i], w.topic(page.Topics[page.Topic[i]]), page.State[i], page.Offset[i], page.LastAt[i]
+		e.set(page.JobType[i], w.topic(page.Topics[page.Topic[i]]), page.Offset[i], page.State[i])
+		e.lastAt = page.LastAt[i]
 	}
 }
 

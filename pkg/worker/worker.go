@@ -66,6 +66,7 @@ type Worker struct {
 	// Owned by the tick goroutine.
 	producers  [2]producer
 	tickNumber int64
+	asked      time.Time // when a tick was last asked for to measure the clock
 	setback    *backoff.ExponentialBackOff
 
 	// Owned by the group's callbacks.
@@ -187,6 +188,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(500*time.Millisecond),
+		// What is fetched waits in memory until lanes have room: little a partition
+		// is enough, for the next fetch is a millisecond away.
+		kgo.FetchMaxPartitionBytes(256<<10),
+		kgo.FetchMaxBytes(8<<20),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.OnPartitionsAssigned(w.assigned),
 		kgo.OnPartitionsRevoked(w.revoked),
