@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,15 +20,21 @@ type jobCmd struct {
 }
 
 type jobShowCmd struct {
-	ID     string  `arg:"" name:"job" help:"Job id."`
-	Tenant *string `placeholder:"TEN" help:"Whose job it is; needed when several tenants have one of that id."`
-	Group  *string `placeholder:"G" help:"Worker group; all groups that know the id when not given."`
+	ID      string  `arg:"" name:"job" help:"Job id."`
+	Tenant  *string `placeholder:"TEN" help:"Whose job it is; needed when several tenants have one of that id."`
+	Group   *string `placeholder:"G" help:"Worker group; all groups that know the id when not given."`
+	NoKafka bool    `help:"Ask the evidence store only; what is newer than the evidence, or not started, is then not known."`
 	timeoutFlag
 	outputFlag
 }
 
 // Environment lists the variables that the verb reads.
-func (c *jobShowCmd) Environment() any { return connect.ClickHouse{} }
+func (c *jobShowCmd) Environment() any {
+	return struct {
+		connect.ClickHouse
+		connect.Kafka
+	}{}
+}
 
 // Run prints the job's history.
 func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
@@ -38,6 +45,12 @@ func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	defer conn.Close()
+	var b *beyond
+	var unseen error // why the topics could not be read
+	if !c.NoKafka {
+		b, unseen = g.lookBeyond(ctx, store, operate.BeyondQuery{JobID: c.ID, Tenant: c.Tenant, Group: c.Group})
+		defer b.close()
+	}
 	jobs, err := store.Job(ctx, c.ID, c.Tenant, c.Group)
 	if several, ok := errors.AsType[*evidence.TenantsError](err); ok {
 		return usageError(fmt.Errorf("%w; use --tenant", several))
@@ -45,10 +58,24 @@ func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
 	if err != nil {
 		return cause(ctx, explain(err))
 	}
+	if b != nil {
+		unseen = b.readTail(ctx)
+	}
+	switch {
+	case unseen != nil && len(jobs) == 0:
+		return fmt.Errorf("the store has no evidence of it, and the topics, which may know more, could not be read: %w", unseen)
+	case unseen != nil:
+		fmt.Fprintf(g.Stderr, "jobtrail job show: the topics could not be read, so what is newer than the evidence is not counted: %s\n", g.oneLine(unseen))
+	case b != nil:
+		var several *evidence.TenantsError
+		if jobs, several = c.add(jobs, b); several != nil {
+			return usageError(fmt.Errorf("%w; use --tenant", several))
+		}
+	}
 	if c.Output == "json" {
 		err = printJSON(g.Stdout, notNil(jobs))
 	} else {
-		err = printJobs(g, c.ID, jobs)
+		err = printJobs(g, c.ID, jobs, b != nil && unseen == nil)
 	}
 	if err != nil {
 		return err
@@ -66,9 +93,55 @@ func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
 	return nil
 }
 
-func printJobs(g *Globals, id string, jobs []evidence.Job) error {
+// add adds to the answers what is beyond the store, and answers of the groups
+// that the store knows nothing of.
+func (c *jobShowCmd) add(jobs []evidence.Job, b *beyond) ([]evidence.Job, *evidence.TenantsError) {
+	tenants := b.tenants()
+	if len(jobs) > 0 && !slices.Contains(tenants, jobs[0].TenantID) {
+		tenants = append(tenants, jobs[0].TenantID)
+	}
+	if len(tenants) > 1 {
+		slices.Sort(tenants)
+		return nil, &evidence.TenantsError{What: "job", ID: c.ID, Tenants: tenants}
+	}
+	tenant := ""
+	switch {
+	case c.Tenant != nil:
+		tenant = *c.Tenant
+	case len(tenants) > 0:
+		tenant = tenants[0]
+	}
+	known := map[sighted]bool{}
+	for i := range jobs {
+		for _, r := range jobs[i].Runs {
+			known[sighted{jobs[i].WorkerGroup, r.Publication}] = true
+		}
+	}
+	answered := map[string]bool{}
+	for i := range jobs {
+		j := &jobs[i]
+		answered[j.WorkerGroup] = true
+		j.Add(b.beside([]string{j.WorkerGroup}, known, func(e operate.TailEvent) bool { return j.Holds(e.LogID, e.Partition, e.Offset) }))
+	}
+	for _, group := range b.groups() {
+		if answered[group] {
+			continue
+		}
+		fresh := evidence.Fresh(c.ID, tenant, group, b.beside([]string{group}, known, func(operate.TailEvent) bool { return false }))
+		if fresh.Verdict != evidence.Unknown {
+			jobs = append(jobs, fresh)
+		}
+	}
+	return jobs, nil
+}
+
+func printJobs(g *Globals, id string, jobs []evidence.Job, looked bool) error {
 	if len(jobs) == 0 {
-		fmt.Fprint(g.Stdout, wrap("", "  ", "Unknown: there is no evidence of job "+id+"."))
+		said := "Unknown: there is no evidence of job " + id + ", and no record of it in the topics of any worker group."
+		if !looked {
+			said = "Unknown: there is no evidence of job " + id + ". The topics were not looked at, so what is newer than the evidence is not counted."
+		}
+		fmt.Fprint(g.Stdout, wrap("", "  ", said))
 		return nil
 	}
 	for i := range jobs {
@@ -85,6 +158,9 @@ func printJobs(g *Globals, id string, jobs []evidence.Job) error {
 		fmt.Fprintln(g.Stdout, completeness(j.CompleteUpTo))
 		if ops := strings.Join(j.Operations, ", "); ops != "" {
 			fmt.Fprint(g.Stdout, wrap("operations: ", "  ", ops))
+		}
+		if len(j.Runs) == 0 {
+			continue
 		}
 		runs := make([]evidence.Run, len(j.Runs))
 		for k := range j.Runs {

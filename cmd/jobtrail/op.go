@@ -25,7 +25,7 @@ var verdictCodes = map[evidence.Verdict]int{
 type opShowCmd struct {
 	ID      string  `arg:"" name:"op" help:"Operation id."`
 	Tenant  *string `placeholder:"TEN" help:"Whose operation it is; needed when several tenants have one of that id."`
-	NoKafka bool    `help:"Do not look into the job topics for what is published and not started."`
+	NoKafka bool    `help:"Ask the evidence store only; what is newer than the evidence, or not started, is then not known."`
 	timeoutFlag
 	outputFlag
 }
@@ -47,6 +47,12 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	defer conn.Close()
+	var b *beyond
+	var unseen error // why the topics could not be read
+	if !c.NoKafka {
+		b, unseen = g.lookBeyond(ctx, store, operate.BeyondQuery{OperationID: c.ID, Tenant: c.Tenant})
+		defer b.close()
+	}
 	o, err := store.Operation(ctx, c.ID, c.Tenant)
 	if several, ok := errors.AsType[*evidence.TenantsError](err); ok {
 		return c.ask(g, several)
@@ -54,8 +60,20 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 	if err != nil {
 		return cause(ctx, explain(err))
 	}
-	if err := c.addPublished(ctx, g, o); err != nil {
-		fmt.Fprintf(g.Stderr, "jobtrail op show: the job topics could not be read, so jobs that are published and not started are not counted: %s\n", g.oneLine(err))
+	if b != nil {
+		unseen = b.readTail(ctx)
+	}
+	switch {
+	case unseen != nil && len(o.Jobs) == 0:
+		return fmt.Errorf("the store has no evidence of it, and the topics, which may know more, could not be read: %w", unseen)
+	case unseen != nil:
+		fmt.Fprintf(g.Stderr, "jobtrail op show: the topics could not be read, so what is newer than the evidence is not counted: %s\n", g.oneLine(unseen))
+	case b == nil:
+		o.AddNothing()
+	default:
+		if several := c.add(o, b); several != nil {
+			return c.ask(g, several)
+		}
 	}
 	if c.Output == "json" {
 		err = printJSON(g.Stdout, o)
@@ -68,6 +86,27 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 	if code := verdictCodes[o.Verdict]; code != 0 {
 		return exitError{code: code}
 	}
+	return nil
+}
+
+// add adds to the answer what is beyond the store.
+func (c *opShowCmd) add(o *evidence.Operation, b *beyond) *evidence.TenantsError {
+	tenants := b.tenants()
+	if len(o.Jobs) > 0 && !slices.Contains(tenants, o.TenantID) {
+		tenants = append(tenants, o.TenantID)
+	}
+	slices.Sort(tenants)
+	switch {
+	case len(tenants) > 1:
+		return &evidence.TenantsError{What: "operation", ID: o.OperationID, Tenants: tenants}
+	case len(tenants) == 1:
+		o.TenantID = tenants[0]
+	}
+	known := map[sighted]bool{}
+	for i := range o.Jobs {
+		known[sighted{o.Jobs[i].WorkerGroup, o.Jobs[i].Publication}] = true
+	}
+	o.Add(b.beside(nil, known, func(e operate.TailEvent) bool { return o.Holds(e.LogID, e.Partition, e.Offset) }))
 	return nil
 }
 
@@ -86,41 +125,6 @@ func (c *opShowCmd) ask(g *Globals, several *evidence.TenantsError) error {
 		}
 	}
 	return usageError(fmt.Errorf("%w; use --tenant", several))
-}
-
-// addPublished counts what lies in the job topics, where Kafka is named and
-// answers.
-func (c *opShowCmd) addPublished(ctx context.Context, g *Globals, o *evidence.Operation) error {
-	var conf connect.Kafka
-	if c.NoKafka || g.parse(&conf) != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("no answer within 10s"))
-	defer cancel()
-	cl, err := g.reachKafka(ctx)
-	if err != nil {
-		return err
-	}
-	cl.Close()
-	q := operate.PublishedQuery{OperationID: c.ID, Known: map[string]bool{}}
-	if len(o.Jobs) > 0 || c.Tenant != nil {
-		q.Tenant = &o.TenantID
-	}
-	for i := range o.Jobs {
-		q.Known[o.Jobs[i].Publication] = true
-	}
-	found, err := operate.FindPublished(ctx, g.Kafka, q)
-	if err != nil {
-		return cause(ctx, err)
-	}
-	if !found.Whole {
-		fmt.Fprintln(g.Stderr, "jobtrail op show: only the first 100,000 records that wait in job topics were looked at")
-	}
-	if o.TenantID == "" && len(found.Tenants) == 1 {
-		o.TenantID = found.Tenants[0]
-	}
-	o.Published(found.Records)
-	return nil
 }
 
 func printOperation(g *Globals, o *evidence.Operation) error {

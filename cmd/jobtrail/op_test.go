@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/projector/projectortest"
 	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/worker"
 )
 
 // answer is the JSON of op show as a program would read it.
@@ -73,8 +80,8 @@ func TestOpShow(t *testing.T) {
 		{"op-retried", "succeeded_after_retries", 0, "Succeeded after retries: charge (j2) succeeded at attempt 2, after 1 attempt (failed, transient)."},
 		{"op-failed", "failed", 3, "Failed: charge (j3) ended as failed (permanent) after 1 attempt; the last error was permanent: 404 Not Found."},
 		{"op-running", "in_progress", 4, "In progress: charge (j4) is running attempt 1."},
-		{"op-parked", "needs_decision", 5, "Needs a decision: charge (j5) is parked after 1 attempt because its worker was lost while it ran, and it is not safe to repeat; somebody must decide whether it is done, failed or to be tried again."},
-		{"op-none", "unknown", 6, "Unknown: there is no evidence of this operation."},
+		{"op-parked", "needs_decision", 5, "Needs a decision: charge (j5) is parked after 1 attempt because its worker was lost while it ran, and it is not safe to repeat; somebody must decide whether it is done, failed or to be tried again (docs/guarantees.md says what can be done)."},
+		{"op-none", "unknown", 6, "Unknown: there is no evidence of this operation. The topics were not looked at, so what is newer than the evidence is not counted."},
 	} {
 		t.Run(tt.op, func(t *testing.T) {
 			stdout, _ := must(t, tt.code, environ, "op", "show", tt.op, "-o", "json")
@@ -188,10 +195,119 @@ func TestOpShowCountsWhatIsPublished(t *testing.T) {
 	if !strings.HasPrefix(got.Sentence, "In progress: ") || !strings.Contains(got.Sentence, "published and not started. What did run: Succeeded: charge (job-0)") || len(got.Jobs) != 1 {
 		t.Errorf("got %+v", got)
 	}
-	// A broker that is away is said, and the evidence is shown all the same.
+	// A broker that is away is said, and the evidence is shown all the same. Where
+	// there is none, nobody can tell.
 	environ[2] = "KAFKA_BROKERS=127.0.0.1:1"
 	stdout, stderr := must(t, 0, environ, "op", "show", "op-waits")
-	if !strings.Contains(stdout, "Succeeded: charge (job-0)") || !strings.Contains(stderr, "are not counted") {
+	if !strings.Contains(stdout, "Succeeded: charge (job-0)") || !strings.Contains(stderr, "is not counted") {
 		t.Errorf("stdout %s, stderr %s", stdout, stderr)
 	}
+	for _, args := range [][]string{{"op", "show", "op-other"}, {"job", "show", "other"}} {
+		if _, stderr := must(t, exitFailed, environ, args...); !strings.Contains(stderr, "could not be read") {
+			t.Errorf("stderr %s", stderr)
+		}
+	}
+}
+
+// TestShowIsRightAtAnyMoment asks about jobs that a worker runs: at once, while
+// no projector has run yet, while one runs, and after it has stopped.
+func TestShowIsRightAtAnyMoment(t *testing.T) {
+	w := projectortest.New(t, 2)
+	environ := []string{"CLICKHOUSE_ADDR=" + w.Addr, "CLICKHOUSE_DATABASE=" + w.Layout.Database, "KAFKA_BROKERS=" + strings.Join(w.Brokers, ",")}
+	topic := w.Group + "-jobs"
+	// Another group reads the topic and has never had a worker.
+	idle := w.Group + "-idle"
+	for _, g := range []string{w.Group, idle} {
+		must(t, 0, environ, "topics", "apply", "--group", g, "--jobs", topic, "--partitions", "2", "--tiers", "0s")
+	}
+	done := make(chan string, 100)
+	runWorker(t, w.Brokers, worker.Config{Group: w.Group, Topics: []string{topic}, Tiers: retrytopics.Tiers{0}, Types: []worker.Type{{Name: "charge", Handler: worker.HandlerFunc(
+		func(_ context.Context, job *worker.Job) error { done <- job.OperationID; return nil })}}})
+	enqueue := func(op string) {
+		t.Helper()
+		must(t, 0, environ, "enqueue", "--topic", topic, "--type", "charge", "--job-id", "job-of-"+op, "--operation-id", op, "--tenant", "acme")
+	}
+	// finished waits until the job has run and lies before the group's commit.
+	finished := func(op string) {
+		t.Helper()
+		if got := <-done; got != op {
+			t.Fatalf("%s ran, want %s", got, op)
+		}
+		w.Eventually("the commit moves past "+op, func() bool {
+			stdout, _ := must(t, 0, environ, "queue", "list", "--group", w.Group, "-o", "json")
+			return !regexp.MustCompile(`"depth": [1-9]`).MatchString(stdout)
+		})
+	}
+	newer := func(op, why string) {
+		t.Helper()
+		for _, ask := range [][]string{{"op", "show", op}, {"job", "show", "job-of-" + op}, {"job", "show", "job-of-" + op, "--group", w.Group, "--tenant", "acme"}} {
+			stdout, _ := must(t, 4, environ, ask...)
+			if said := strings.Join(strings.Fields(stdout), " "); !strings.Contains(said, "1 "+map[string]string{"op": "job", "job": "publication"}[ask[0]]+" of it is newer than the evidence"+why) || strings.Contains(said, "not started.") {
+				t.Errorf("%v says %s", ask, said)
+			}
+		}
+	}
+	enqueue("op-first")
+	finished("op-first")
+	newer("op-first", ": no projector has reported how far it is")
+	must(t, 6, environ, "op", "show", "op-never")
+	must(t, 6, environ, "job", "show", "never")
+
+	p := w.Project(nil)
+	succeeded := func(op string) {
+		t.Helper()
+		for _, ask := range [][]string{{"op", "show", op, "-o", "json"}, {"job", "show", "job-of-" + op, "-o", "json"}} {
+			asked := 0
+			w.Eventually(op+" has succeeded", func() bool {
+				var out, errs strings.Builder
+				code := run(t.Context(), ask, &Globals{Stdout: &out, Stderr: &errs, Environ: environ})
+				if asked++; code != 0 && code != 4 {
+					t.Fatalf("%v, asked %d times: exit code %d\n%s%s", ask, asked, code, &out, &errs)
+				}
+				return code == 0
+			})
+		}
+	}
+	succeeded("op-first")
+	for i := range 20 {
+		op := fmt.Sprintf("op-%d", i)
+		enqueue(op)
+		succeeded(op)
+		finished(op)
+	}
+	if stdout, _ := must(t, 0, environ, "op", "show", "op-19"); !strings.Contains(strings.Join(strings.Fields(stdout), " "), "Group "+idle+", which has no worker running, has not started it.") {
+		t.Errorf("the other group is not named: %s", stdout)
+	}
+
+	p.Stop()
+	enqueue("op-last")
+	finished("op-last")
+	newer("op-last", ", which is complete up to 20")
+	succeeded("op-7")
+	if stdout, _ := must(t, 6, environ, "op", "show", "op-never"); !strings.Contains(stdout, "no record of it in the topics") {
+		t.Error(stdout)
+	}
+}
+
+// runWorker runs a worker until the end of the test.
+func runWorker(t *testing.T, brokers []string, cfg worker.Config) {
+	t.Helper()
+	wk, err := worker.New(cfg, worker.Deps{Kafka: []kgo.Opt{kgo.SeedBrokers(brokers...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- wk.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the worker ended: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the worker did not end within a minute")
+		}
+	})
 }

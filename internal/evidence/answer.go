@@ -53,6 +53,8 @@ type Operation struct {
 	Retries []RetryCount `json:"-"`
 	// Groups are the worker groups that ran the jobs.
 	Groups []string `json:"-"`
+
+	read places
 }
 
 // Run is one run of a publication of a job.

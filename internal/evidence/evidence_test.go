@@ -503,7 +503,7 @@ func TestJobAndNeighbours(t *testing.T) {
 	if b, err := json.Marshal(o); err != nil || !strings.Contains(string(b), `"jobs":[]`) {
 		t.Errorf("%s, %v", b, err)
 	}
-	o.Published(2)
+	o.Add(evidence.Beyond{Waiting: 2})
 	if o.Verdict != evidence.InProgress || o.Sentence != "In progress: 2 jobs of it are published and not started." {
 		t.Errorf("got %s, %q", o.Verdict, o.Sentence)
 	}

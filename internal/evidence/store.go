@@ -41,6 +41,11 @@ func (e *TenantsError) Error() string {
 // tenants: a *TenantsError when there are several. An operation without
 // evidence has the verdict Unknown.
 func (s *Store) Operation(ctx context.Context, operationID string, tenant *string) (*Operation, error) {
+	// First, so that nothing is said to be complete that was not read.
+	positions, err := s.Positions(ctx)
+	if err != nil {
+		return nil, err
+	}
 	where, args := "operation_id = ?", []any{operationID}
 	if tenant != nil {
 		where, args = where+" AND tenant_id = ?", append(args, *tenant)
@@ -52,7 +57,7 @@ func (s *Store) Operation(ctx context.Context, operationID string, tenant *strin
 	if err := oneTenant("operation", operationID, es); err != nil {
 		return nil, err
 	}
-	o := &Operation{OperationID: operationID, Jobs: fold(es)}
+	o := &Operation{OperationID: operationID, Jobs: fold(es), read: placesOf(es)}
 	if tenant != nil {
 		o.TenantID = *tenant
 	} else if len(es) > 0 {
@@ -66,9 +71,7 @@ func (s *Store) Operation(ctx context.Context, operationID string, tenant *strin
 		return nil, err
 	}
 	o.judge(elsewhere)
-	if o.CompleteUpTo, err = s.CompleteUpTo(ctx, o.Groups); err != nil {
-		return nil, err
-	}
+	o.CompleteUpTo = CompleteUpTo(positions, o.Groups)
 	return o, nil
 }
 
@@ -125,6 +128,8 @@ type Job struct {
 	CompleteUpTo *time.Time `json:"complete_up_to"`
 	Operations   []string   `json:"operations"`
 	Runs         []JobRun   `json:"runs"`
+
+	read places
 }
 
 // JobRun is a run with its history.
@@ -142,6 +147,10 @@ type JobRun struct {
 // returns one answer per group that knows the id, none when no group does, and
 // a *TenantsError when several tenants do.
 func (s *Store) Job(ctx context.Context, jobID string, tenant, group *string) ([]Job, error) {
+	positions, err := s.Positions(ctx)
+	if err != nil {
+		return nil, err
+	}
 	where, args := "job_id = ?", []any{jobID}
 	if tenant != nil {
 		where, args = where+" AND tenant_id = ?", append(args, *tenant)
@@ -184,7 +193,7 @@ func (s *Store) Job(ctx context.Context, jobID string, tenant, group *string) ([
 		return nil, err
 	}
 	var jobs []Job
-	byGroup := map[string][]Run{}
+	byGroup, read := map[string][]Run{}, placesOf(es)
 	for _, r := range fold(es) {
 		byGroup[r.WorkerGroup] = append(byGroup[r.WorkerGroup], r)
 	}
@@ -192,7 +201,7 @@ func (s *Store) Job(ctx context.Context, jobID string, tenant, group *string) ([
 		runs := byGroup[g]
 		as := Operation{OperationID: operations[0], Jobs: runs}
 		as.judge(nil)
-		j := Job{JobID: jobID, TenantID: runs[0].TenantID, WorkerGroup: g, Verdict: as.Verdict, Sentence: as.Sentence, Operations: operations}
+		j := Job{JobID: jobID, TenantID: runs[0].TenantID, WorkerGroup: g, Verdict: as.Verdict, Sentence: as.Sentence, Operations: operations, read: read}
 		for _, r := range runs {
 			jr := JobRun{Run: r, OperationID: r.OperationID, TraceID: r.TraceID, OriginAt: r.OriginAt, DuplicateOf: r.DuplicateOf, Missing: r.Missing, History: r.History}
 			if jr.Missing == nil {
@@ -203,9 +212,7 @@ func (s *Store) Job(ctx context.Context, jobID string, tenant, group *string) ([
 			}
 			j.Runs = append(j.Runs, jr)
 		}
-		if j.CompleteUpTo, err = s.CompleteUpTo(ctx, []string{g}); err != nil {
-			return nil, err
-		}
+		j.CompleteUpTo = CompleteUpTo(positions, []string{g})
 		jobs = append(jobs, j)
 	}
 	return jobs, nil
@@ -310,25 +317,66 @@ func (s *Store) Attempt(ctx context.Context, id uuid.UUID) (*AttemptPlace, error
 // AttemptPlace is whose attempt it is.
 type AttemptPlace struct{ OperationID, TenantID, JobID string }
 
-// CompleteUpTo returns the time up to which every event of the groups' logs is
-// in the store, of all groups when none is named; nil when it is not known.
-func (s *Store) CompleteUpTo(ctx context.Context, groups []string) (*time.Time, error) {
-	where, args := "1", []any{}
-	if len(groups) > 0 {
-		where, args = "worker_group IN (?)", []any{groups}
-	}
+// Position is how far the store is in a partition of a log.
+type Position struct {
+	Group     string
+	LogID     uuid.UUID
+	Partition int32
+	// Offset: every event before it is in the store.
+	Offset int64
+	// CompleteUpTo: every event appended before it is in the store.
+	CompleteUpTo time.Time
+}
+
+// Positions returns how far the store is in every log. What is read of the
+// store afterwards holds at least as much.
+func (s *Store) Positions(ctx context.Context) ([]Position, error) {
 	// A log that was made anew under its name replaced the older one.
-	var n uint64
-	var upTo time.Time
-	err := s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(), min(complete_up_to) FROM %[1]s.v_positions
-WHERE %[2]s AND (log_topic, log_id) IN (SELECT log_topic, argMax(log_id, written_at) FROM %[1]s.v_positions GROUP BY log_topic)`, s.database, where), args...).Scan(&n, &upTo)
+	rows, err := s.conn.Query(ctx, fmt.Sprintf(`SELECT worker_group, log_id, partition, position, complete_up_to FROM %[1]s.v_positions
+WHERE (log_topic, log_id) IN (SELECT log_topic, argMax(log_id, written_at) FROM %[1]s.v_positions GROUP BY log_topic)`, s.database))
 	if err != nil {
 		return nil, fmt.Errorf("reading the projector's positions: %w", err)
 	}
-	if n == 0 {
-		return nil, nil
+	defer rows.Close()
+	var found []Position
+	for rows.Next() {
+		var p Position
+		var partition uint16
+		var offset uint64
+		if err := rows.Scan(&p.Group, &p.LogID, &partition, &offset, &p.CompleteUpTo); err != nil {
+			return nil, fmt.Errorf("reading the projector's positions: %w", err)
+		}
+		p.Partition, p.Offset = int32(partition), int64(offset)
+		found = append(found, p)
 	}
-	return &upTo, nil
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading the projector's positions: %w", err)
+	}
+	return found, nil
+}
+
+// CompleteUpTo returns the time up to which every event of the groups' logs is
+// in a store of these positions, of all groups when none is named; nil when it
+// is not known of one of them.
+func CompleteUpTo(positions []Position, groups []string) *time.Time {
+	var upTo *time.Time
+	known := map[string]bool{}
+	for i := range positions {
+		p := &positions[i]
+		if len(groups) > 0 && !slices.Contains(groups, p.Group) {
+			continue
+		}
+		known[p.Group] = true
+		if upTo == nil || p.CompleteUpTo.Before(*upTo) {
+			upTo = &p.CompleteUpTo
+		}
+	}
+	for _, g := range groups {
+		if !known[g] {
+			return nil
+		}
+	}
+	return upTo
 }
 
 // Groups returns the worker groups whose logs are projected.

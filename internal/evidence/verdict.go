@@ -96,29 +96,9 @@ func (o *Operation) judge(elsewhere map[job]Run) {
 	o.Sentence = o.sentence(decide)
 }
 
-// Published adds to the verdict that n records of the operation are in job
-// topics and not started: the operation is in progress, unless it already needs
-// a decision.
-func (o *Operation) Published(n int) {
-	if n == 0 {
-		return
-	}
-	said := fmt.Sprintf("%s of it %s published and not started.", count(n, "job"), plural(n, "is", "are"))
-	if rank[InProgress] < rank[o.Verdict] {
-		if o.Verdict == Unknown {
-			o.Sentence = "In progress: " + said
-		} else {
-			o.Sentence = "In progress: " + said + " What did run: " + o.Sentence
-		}
-		o.Verdict = InProgress
-		return
-	}
-	o.Sentence += " " + strings.ToUpper(said[:1]) + said[1:]
-}
-
 func (o *Operation) sentence(decide []Run) string {
 	if len(decide) == 0 {
-		return "Unknown: there is no evidence of this operation."
+		return unknownOperation
 	}
 	var said []string
 	for i := range decide {
@@ -254,7 +234,7 @@ func (r *Run) clause() string {
 		case events.ParkInterrupted.String():
 			why = "it was cut off while it ran, and it is not safe to repeat"
 		}
-		return fmt.Sprintf("%s is parked after %s because %s; somebody must decide whether it is done, failed or to be tried again", r.name(), count(n, "attempt"), why)
+		return fmt.Sprintf("%s is parked after %s because %s; somebody must decide whether it is done, failed or to be tried again (docs/guarantees.md says what can be done)", r.name(), count(n, "attempt"), why)
 	case "retry_waiting":
 		until := ""
 		if r.WaitsUntil != nil {

@@ -1,5 +1,5 @@
 // Package operate is what an operator does with a worker group through Kafka,
-// shared by the command line and the console: plan and make its topics, publish
+// shared by the command line: plan and make its topics, publish
 // jobs, count what waits, read what is dead or parked, and diagnose the group.
 //
 // Reading changes nothing. What changes a group is a plan first: ApplyTopics
