@@ -442,6 +442,11 @@ func (c *canary) wrongLogins(env []string) {
 	brokers := c.start("worker", append(slices.Clip(env), "KAFKA_SASL_PASSWORD="+c.passwords["wrong password of the broker"]))
 	address := c.start("worker", append(slices.Clip(env), "KAFKA_BROKERS=kafka://svc:"+c.passwords["password in an address"]+"@127.0.0.1:1"))
 	address2 := c.start("projector", append(slices.Clip(env), "CLICKHOUSE_ADDR=svc:"+c.passwords["password in an address"]+"@127.0.0.1:1"))
+	file := filepath.Join(c.t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(file, []byte("topics: [x]\ntypes:\n  x: {exec: {argv: [\"${SHOP_TOKEN}\"]}}\n"), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	wrongFile := start(c.t, "worker", append(slices.Clip(env), "JOBTRAIL_GROUP="+c.name, "JOBTRAIL_JOBS_FILE="+file)...)
 	other := c.refusing()
 	store := c.start("projector", append(slices.Clip(env), other...))
 	store.says("the store is not ready", 1, 30*time.Second)
@@ -455,8 +460,10 @@ func (c *canary) wrongLogins(env []string) {
 	<-brokers.done
 	<-address.done
 	<-address2.done
+	<-wrongFile.done
 	c.look("log of a worker with a wrong password", brokers.log(), "SASL_AUTHENTICATION_FAILED")
 	c.look("log of a projector with a wrong password", store.log(), "code: 516")
+	c.look("words of a worker whose command is a token", wrongFile.log(), "types.x.exec.argv")
 	c.look("words of a worker with a password in an address", address.log(), "KAFKA_BROKERS")
 	c.look("words of a projector with a password in an address", address2.log(), "CLICKHOUSE_ADDR")
 }
