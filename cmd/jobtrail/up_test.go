@@ -132,7 +132,7 @@ func TestUpAndDown(t *testing.T) {
 	})
 	t.Run("an up on other ports is refused", func(t *testing.T) {
 		code, _, errs := call(t, os.Environ(), "up", "--data", dir, "--kafka-port", "1")
-		if code != exitFailed || !strings.Contains(errs, "stop it first") {
+		if code != exitFailed || !strings.Contains(errs, "stop it first, with jobtrail down --data "+dir) {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	})
@@ -147,7 +147,7 @@ func TestUpAndDown(t *testing.T) {
 	t.Run("a taken port is named", func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "other")
 		code, _, errs := call(t, os.Environ(), "up", "--data", other, "--kafka-port", kafkaPort)
-		if code != exitFailed || !strings.Contains(errs, "port "+kafkaPort+" for Kafka") || !strings.Contains(errs, "--kafka-port") {
+		if code != exitFailed || !strings.Contains(errs, "port "+kafkaPort+" for Kafka") || !strings.Contains(errs, "jobtrail down --data "+dir) || !strings.Contains(errs, "--kafka-port") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 		if left := pids(t, other); len(left) != 0 {
@@ -168,7 +168,7 @@ func TestUpAndDown(t *testing.T) {
 	})
 	t.Run("down with one already dead", func(t *testing.T) {
 		killIn(t, dir, "clickhouse")
-		if errs := down(t, dir); !strings.Contains(errs, "ClickHouse 26.7.3 does not run.") || !strings.Contains(errs, "Kafka 4.3.1 is stopped") {
+		if errs := down(t, dir); !strings.Contains(errs, "ClickHouse 26.7.2.1 does not run.") || !strings.Contains(errs, "Kafka 4.3.1 is stopped") {
 			t.Errorf("down said: %s", errs)
 		}
 		if left := pids(t, dir); len(left) != 0 {

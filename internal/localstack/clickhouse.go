@@ -78,7 +78,7 @@ type clickHouse struct {
 	usersFiles []string // merged into usersConfig
 }
 
-func (clickHouse) name() string         { return "ClickHouse " + clickHouseVersion }
+func (clickHouse) name() string         { return "ClickHouse " + clickHouseServerVersion }
 func (clickHouse) stateName() string    { return "clickhouse.json" }
 func (clickHouse) logNames() []string   { return []string{"clickhouse.log", "clickhouse.out"} }
 func (clickHouse) grace() time.Duration { return 10 * time.Second }
@@ -118,8 +118,6 @@ func (c clickHouse) command(_ context.Context, dir string, p ports) (*exec.Cmd, 
 	// The link names the executable even if its file was replaced meanwhile.
 	cmd := exec.Command("/proc/self/exe", c.library, filepath.Join(conf, "config.xml"), filepath.Join(conf, "boot.sql"))
 	cmd.Args[0] = childName
-	// A child built with the race detector would wait a second at its end.
-	cmd.Env = append(cmd.Environ(), "GORACE=atexit_sleep_ms=0")
 	return cmd, nil
 }
 

@@ -11,13 +11,15 @@
 //	kafka/       the broker's configuration and log segments
 //	clickhouse/  the server's configuration and tables
 //	logs/        what both servers log
-//	*.json       which process runs each server, while one does
+//	*.json       which process supervises each server, while one does
 //
 // Data survives a stop, a restart and a kill -9 of either server. Messages are
 // not forced to disk, so a power loss may cost the last seconds.
 //
-// The ClickHouse server is the running executable started again under another
-// name; see Main. Servers of Start die with their process; those of Up
+// Each server runs under a supervisor, which starts it again when it ends by
+// itself: the ClickHouse library ends its process when a client fails to
+// authenticate. Supervisors and the ClickHouse server are the running executable
+// started again under other names; see Main. Servers of Start die with their process; those of Up
 // outlive it until Down.
 //
 // The stack runs on linux-x64 with glibc; elsewhere Start and Up say so.

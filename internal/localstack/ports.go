@@ -1,9 +1,12 @@
 package localstack
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -34,10 +37,34 @@ func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Ito
 type PortTakenError struct {
 	Server string
 	Port   int
+	// Dir is the data folder of the stack of this user that has the port; empty if
+	// none has.
+	Dir string
 }
 
 func (e *PortTakenError) Error() string {
+	if e.Dir != "" {
+		return fmt.Sprintf("port %d for %s is taken by the stack in %s (stop that one with: jobtrail down --data %[3]s)", e.Port, e.Server, e.Dir)
+	}
 	return fmt.Sprintf("port %d for %s is taken (see who has it with: ss -ltnp 'sport = :%d')", e.Port, e.Server, e.Port)
+}
+
+// holder returns the data folder of the stack that runs on the port, as far as
+// it is this user's.
+func holder(port int) string {
+	for _, dir := range runningDirs() {
+		for _, l := range []launcher{kafka{}, clickHouse{}} {
+			text, err := os.ReadFile(filepath.Join(dir, l.stateName()))
+			if err != nil {
+				continue
+			}
+			var st state
+			if json.Unmarshal(text, &st) == nil && (st.Port == port || st.Second == port) {
+				return dir
+			}
+		}
+	}
+	return ""
 }
 
 func isFree(port int) bool {
@@ -62,7 +89,7 @@ func (p ports) choose(server string) (_ ports, chosen bool, err error) {
 	for _, port := range []*int{&p.Port, &p.Second} {
 		if *port != 0 {
 			if !isFree(*port) {
-				return p, chosen, &PortTakenError{Server: server, Port: *port}
+				return p, chosen, &PortTakenError{Server: server, Port: *port, Dir: holder(*port)}
 			}
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,12 +54,13 @@ func identify(pid int) (identity, error) {
 	return identity{PID: pid, StartTicks: ticks, BootID: strings.TrimSpace(string(boot))}, nil
 }
 
-// A process is one running server: a child of ours or one found again by its
+// A process is one running server: its supervisor, which leads a process group
+// and takes the server with it, a child of ours or one found again by its
 // identity. It holds a pidfd, so a signal never reaches another process.
 type process struct {
 	id   identity
 	fd   int
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when all of the group has ended
 	mu   sync.Mutex    // guards fd against use after close
 }
 
@@ -67,6 +69,10 @@ type process struct {
 func adopt(id identity) (*process, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
+		// The server may be about to follow its supervisor.
+		if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil && strings.TrimSpace(string(boot)) == id.BootID {
+			awaitGroup(id.PID)
+		}
 		return nil, errGone
 	}
 	// The pidfd is open: from here the pid cannot be given to another one
@@ -92,6 +98,7 @@ func (p *process) watch(child *exec.Cmd) {
 			}
 		}
 	}
+	awaitGroup(p.id.PID)
 	close(p.done)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,17 +128,98 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
-// pause stops all threads of the process: the signal alone returns before they
-// have stopped.
+// awaitGroup waits, at most 10 s, until nobody is left in the process group of a
+// leader that has ended. Its number is nobody else's while somebody is.
+func awaitGroup(leader int) {
+	late := time.Now().Add(10 * time.Second)
+	for _, pid := range group(leader) {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it is reaped
+		}
+		// The state in /proc is that of the first thread: others may still hold the
+		// server's ports.
+		for time.Now().Before(late) {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(late).Milliseconds())+1)
+			if n > 0 || (err != nil && !errors.Is(err, unix.EINTR)) {
+				break
+			}
+		}
+		_ = unix.Close(fd)
+	}
+}
+
+// group returns the processes of the process group but its leader.
+func group(leader int) []int {
+	names, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && pid != leader && inGroup(pid, leader) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func inGroup(pid, leader int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	fields := statFields(stat)
+	return len(fields) > 2 && fields[2] == strconv.Itoa(leader)
+}
+
+// signalServer signals those that the supervisor runs.
+func (p *process) signalServer(sig syscall.Signal) (pids []int, err error) {
+	for _, pid := range group(p.id.PID) {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		if inGroup(pid, p.id.PID) {
+			err = unix.PidfdSendSignal(fd, sig, nil, 0)
+		}
+		_ = unix.Close(fd)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return pids, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// pause stops all threads of the supervisor, so that it starts nothing, and then
+// of the server: the signal alone returns before they have stopped.
 func (p *process) pause() error {
 	if err := p.signal(unix.SIGSTOP); err != nil {
 		return err
 	}
+	if err := p.awaitStopped(p.id.PID); err != nil {
+		return err
+	}
+	pids, err := p.signalServer(unix.SIGSTOP)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if err := p.awaitStopped(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *process) awaitStopped(pid int) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	late := time.After(5 * time.Second)
 	for {
-		stopped, err := allStopped(p.id.PID)
+		stopped, err := allStopped(pid)
 		if stopped || err != nil {
 			return err
 		}
@@ -170,9 +258,18 @@ func statFields(stat []byte) []string {
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }
 
-func (p *process) resume() error { return p.signal(unix.SIGCONT) }
+func (p *process) resume() error {
+	if _, err := p.signalServer(unix.SIGCONT); err != nil {
+		return err
+	}
+	return p.signal(unix.SIGCONT)
+}
 
-// kill ends the process at once and waits for its end.
+// trust tells the supervisor that the server has answered: from now on it is
+// started again when it ends by itself.
+func (p *process) trust() error { return p.signal(unix.SIGUSR1) }
+
+// kill ends the process and the server with it at once and waits for their end.
 func (p *process) kill() error {
 	if err := p.signal(unix.SIGKILL); err != nil && !errors.Is(err, errGone) {
 		return fmt.Errorf("killing process %d: %w", p.id.PID, err)
@@ -295,4 +392,24 @@ func lockFile(ctx context.Context, name string, waiting func()) (unlock func(), 
 		case <-tick.C:
 		}
 	}
+}
+
+// runningDirs returns the data folders of the stacks that this user runs:
+// a supervisor's working folder is its stack's.
+func runningDirs() []string {
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil
+	}
+	var dirs []string
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err != nil || !bytes.HasPrefix(text, []byte(supervisorName+"\x00")) {
+			continue
+		}
+		dir, err := os.Readlink(filepath.Join(filepath.Dir(name), "cwd"))
+		if err == nil && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }

@@ -31,6 +31,7 @@ type process struct {
 func adopt(identity) (*process, error)                             { return nil, errPlatform }
 func (*process) ended() bool                                       { return true }
 func (*process) pause() error                                      { return errPlatform }
+func (*process) trust() error                                      { return errPlatform }
 func (*process) resume() error                                     { return errPlatform }
 func (*process) kill() error                                       { return errPlatform }
 func (*process) stop(context.Context, time.Duration) (bool, error) { return false, errPlatform }
@@ -41,5 +42,8 @@ func newSpawner() *spawner                                     { return &spawner
 func (*spawner) close()                                        {}
 func (*spawner) spawn(*exec.Cmd, bool) (*process, error)       { return nil, errPlatform }
 func killGroupOnCancel(*exec.Cmd)                              {}
+func runningDirs() []string                                    { return nil }
+func runSupervisor([]string) error                             { return errPlatform }
+func supervised(cmd *exec.Cmd, _, _ string) *exec.Cmd          { return cmd }
 func runClickHouse(library, config, boot string) error         { return errPlatform }
 func lockFile(context.Context, string, func()) (func(), error) { return nil, errPlatform }

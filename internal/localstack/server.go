@@ -64,7 +64,9 @@ func (s *Server) SecondAddr() string {
 	return address(s.ports.Second)
 }
 
-// PID is the process id of the running server, 0 if it does not run.
+// PID is the process id of the server's supervisor, which starts it again when
+// it ends by itself and whose end, even by kill -9, is the server's; 0 if it does
+// not run.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,6 +170,7 @@ func (s *Server) startOn(ctx context.Context, p ports) error {
 		return err
 	}
 	defer output.Close()
+	cmd = supervised(cmd, s.launcher.name(), address(p.Port))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, output, output
 	proc, err := s.spawner.spawn(cmd, s.detached)
 	if err != nil {
@@ -177,6 +180,9 @@ func (s *Server) startOn(ctx context.Context, p ports) error {
 		return errors.Join(err, proc.kill())
 	}
 	if err := s.waitReady(ctx, proc, p); err != nil {
+		return errors.Join(err, proc.kill(), os.Remove(s.statePath()))
+	}
+	if err := proc.trust(); err != nil {
 		return errors.Join(err, proc.kill(), os.Remove(s.statePath()))
 	}
 	s.proc = proc

@@ -237,6 +237,25 @@ func CacheDir(environ []string) (string, error) {
 	return "", errors.New("finding a cache folder: none of JOBTRAIL_CACHE_DIR, XDG_CACHE_HOME and HOME is set")
 }
 
+// Restarts returns what the supervisors have to say of servers that ended by
+// themselves, one line each.
+func (st *Stack) Restarts() string {
+	var b strings.Builder
+	for _, s := range st.servers() {
+		names := s.launcher.logNames()
+		text, err := os.ReadFile(filepath.Join(s.dir, "logs", names[len(names)-1]))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, said, ok := strings.Cut(line, supervisorMark); ok {
+				b.WriteString(said)
+			}
+		}
+	}
+	return b.String()
+}
+
 // Logs returns the last n lines of each server's logs.
 func (st *Stack) Logs(n int) string {
 	var b strings.Builder

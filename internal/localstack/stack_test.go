@@ -142,13 +142,7 @@ func TestDataSurvivesStopKillAndRestart(t *testing.T) {
 func TestKilledFromOutside(t *testing.T) {
 	ctx := testContext(t)
 	stack := stacktest.Private(t, localstack.Config{WithoutKafka: true})
-	p, err := os.FindProcess(stack.ClickHouse.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, stack.ClickHouse.PID())
 	waitFor(t, "the server's end", func() bool { return stack.ClickHouse.PID() == 0 })
 	if err := stack.ClickHouse.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -158,6 +152,119 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 	if err := stack.ClickHouse.Start(ctx); err == nil || !strings.Contains(err.Error(), "runs already") {
 		t.Errorf("a second start: got %v", err)
+	}
+}
+
+// serverPID is the process that a supervisor runs.
+func serverPID(t *testing.T, supervisor int) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		stat, err := os.ReadFile(link)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if fields[1] == strconv.Itoa(supervisor) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	return 0
+}
+
+// What makes the ClickHouse library abort: its server comes back, with its data.
+func TestAServerThatAbortsComesBack(t *testing.T) {
+	ctx := testContext(t)
+	stack := stacktest.Private(t, localstack.Config{})
+	brokers, addr := stack.Brokers(), stack.ClickHouseAddr()
+	makeStores(ctx, t, brokers, addr)
+	writeMark(ctx, t, brokers, addr, "0")
+	want := []string{"0"}
+	for i, fault := range []struct {
+		name   string
+		server *localstack.Server
+		do     func()
+	}{
+		{"a wrong password", stack.ClickHouse, func() {
+			conn, err := clickhouse.Open(&clickhouse.Options{Addr: []string{addr}, Auth: clickhouse.Auth{Username: "default", Password: t.Name()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.Ping(ctx); err == nil || !strings.Contains(err.Error(), "Authentication failed") {
+				t.Errorf("a wrong password: got %v", err)
+			}
+		}},
+		{"a Kafka client at the native port", stack.ClickHouse, func() {
+			short, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			if err := kafkaClient(t, []string{addr}).Ping(short); err == nil {
+				t.Error("ClickHouse answered a Kafka client")
+			}
+		}},
+		{"kill -9 of the ClickHouse server itself", stack.ClickHouse, func() { kill(t, serverPID(t, stack.ClickHouse.PID())) }},
+		{"kill -9 of the broker itself", stack.Kafka, func() { kill(t, serverPID(t, stack.Kafka.PID())) }},
+	} {
+		supervisor, before := fault.server.PID(), serverPID(t, fault.server.PID())
+		fault.do()
+		waitFor(t, "another server process after "+fault.name, func() bool {
+			now := serverPID(t, supervisor)
+			return now != 0 && now != before
+		})
+		waitFor(t, "an answer after "+fault.name, func() bool {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return clickHouseConn(t, addr).Ping(short) == nil && kafkaClient(t, brokers).Ping(short) == nil
+		})
+		if got := fault.server.PID(); got != supervisor {
+			t.Errorf("%s: the supervisor %d became %d", fault.name, supervisor, got)
+		}
+		mark := strconv.Itoa(i + 1)
+		writeMark(ctx, t, brokers, addr, mark)
+		want = append(want, mark)
+	}
+	wantMarks(ctx, t, brokers, addr, want...)
+	if got := strings.Count(stack.Restarts(), "has ended by itself ("); got != 4 {
+		t.Errorf("%d restarts are in the logs, want 4:\n%s", got, stack.Restarts())
+	}
+	// kill -9 of the supervisor is kill -9 of the server, which stays away.
+	kill(t, stack.ClickHouse.PID())
+	waitFor(t, "the server's end", func() bool { return stack.ClickHouse.PID() == 0 })
+	if l, err := net.Listen("tcp4", addr); err != nil {
+		t.Errorf("the server outlives its supervisor: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClickHouseIsCalledWhatItCallsItself(t *testing.T) {
+	ctx := testContext(t)
+	var progress lockedBuffer
+	stack := stacktest.Private(t, localstack.Config{WithoutKafka: true, Progress: &progress})
+	var version string
+	if err := clickHouseConn(t, stack.ClickHouseAddr()).QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(progress.String(), "ClickHouse "+version+" answers after") {
+		t.Errorf("the server calls itself %s; progress says\n%s", version, progress.String())
 	}
 }
 
@@ -486,12 +593,12 @@ func runningIn(t *testing.T, dir string) string {
 
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s", what)
+			t.Fatalf("waited a minute for %s", what)
 		}
 		<-tick.C
 	}
@@ -527,8 +634,8 @@ func TestServersDieWithTheirProcess(t *testing.T) {
 		case <-tick.C:
 		}
 	}
-	if n := len(strings.Fields(runningIn(t, dir))); n != 2 {
-		t.Errorf("%d servers run, want 2", n)
+	if n := len(strings.Fields(runningIn(t, dir))); n != 4 {
+		t.Errorf("%d processes run, want 2 servers and their supervisors", n)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func (s *Server) keep(ctx context.Context, wanted ports) error {
 	defer s.mu.Unlock()
 	name := s.launcher.name()
 	if !wanted.fits(s.ports) {
-		return fmt.Errorf("%s runs in %s on port %d (and %d), not on %d: stop it first", name, s.dir, s.ports.Port, s.ports.Second, wanted.Port)
+		return fmt.Errorf("%s runs in %s on ports %d and %d, not on those wanted: stop it first, with jobtrail down --data %s", name, s.dir, s.ports.Port, s.ports.Second, s.dir)
 	}
 	if err := s.waitReady(ctx, s.proc, s.ports); err != nil {
 		return fmt.Errorf("asking %s, which runs as process %d: %w", name, s.proc.id.PID, err)

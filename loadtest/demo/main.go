@@ -123,26 +123,17 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 // up starts the servers, on the usual ports where they are free.
 func (d *demo) up(ctx context.Context) error {
 	args := []string{"up", "--data", d.dir}
-	if _, err := os.Stat(filepath.Join(d.dir, "ports")); err == nil {
-		saved, err := os.ReadFile(filepath.Join(d.dir, "ports"))
+	for _, p := range []struct{ flag, usual, server, field string }{
+		{"--kafka-port", "9092", "kafka", "port"}, {"--clickhouse-port", "9000", "clickhouse", "port"}, {"--clickhouse-http-port", "8123", "clickhouse", "second_port"},
+	} {
+		port, err := d.port(p.usual, p.server, p.field)
 		if err != nil {
 			return err
 		}
-		args = append(args, strings.Fields(string(saved))...)
-	} else {
-		for _, p := range []struct{ flag, usual string }{{"--kafka-port", "9092"}, {"--clickhouse-port", "9000"}, {"--clickhouse-http-port", "8123"}} {
-			port, err := free(p.usual)
-			if err != nil {
-				return err
-			}
-			if port != p.usual {
-				say("Port %s is taken, so %s is %s.", p.usual, strings.TrimPrefix(p.flag, "--"), port)
-			}
-			args = append(args, p.flag, port)
+		if port != p.usual {
+			say("Port %s is taken, so %s is %s.", p.usual, strings.TrimPrefix(p.flag, "--"), port)
 		}
-		if err := os.WriteFile(filepath.Join(d.dir, "ports"), []byte(strings.Join(args[3:], " ")), 0o600); err != nil {
-			return err
-		}
+		args = append(args, p.flag, port)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "jobtrail"), args...)
 	cmd.Stderr = os.Stderr
@@ -156,6 +147,26 @@ func (d *demo) up(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// port returns the port of a server that runs in the demo's folder, else the
+// usual one if nobody has it, else another.
+func (d *demo) port(usual, server, field string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(d.dir, server+".json"))
+	if err != nil {
+		return free(usual)
+	}
+	var state map[string]any
+	if err := json.Unmarshal(text, &state); err != nil {
+		return "", fmt.Errorf("reading which ports the demo's servers have: %w", err)
+	}
+	port := fmt.Sprint(state[field])
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return port, nil
+	}
+	_ = l.Close() // the server was killed
+	return free(usual)
 }
 
 // free returns the usual port if nobody has it, else another.

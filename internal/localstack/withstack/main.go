@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -60,12 +59,6 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		err = errors.Join(err, stack.Stop(stopCtx))
 	}()
 
-	watching, stopWatching := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	defer stopWatching()
-	watch.Go(func() { keepUp(watching, stack) })
-
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
@@ -74,33 +67,12 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	err = cmd.Run()
-	stopWatching()
+	if restarts := stack.Restarts(); restarts != "" {
+		fmt.Fprintf(os.Stderr, "withstack: servers were started again:\n%sThe end of the logs:\n%s\n", restarts, stack.Logs(15))
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		// The program has said what it had to say.
 		return max(exit.ExitCode(), 1), nil
 	}
 	return 0, err
-}
-
-// keepUp starts a server again that has ended by itself, says so and shows the
-// end of its log. The embedded ClickHouse library has been seen to abort,
-// without a word, when several of its clients were killed in the middle of
-// inserts; the other tests should not fail for that.
-func keepUp(ctx context.Context, stack *localstack.Stack) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(200 * time.Millisecond):
-		}
-		for name, server := range map[string]*localstack.Server{"Kafka": stack.Kafka, "ClickHouse": stack.ClickHouse} {
-			if server.PID() != 0 || ctx.Err() != nil {
-				continue
-			}
-			fmt.Fprintf(os.Stderr, "withstack: %s has ended by itself and is started again. The end of the logs:\n%s\n", name, stack.Logs(15))
-			if err := server.Restart(ctx); err != nil {
-				fmt.Fprintf(os.Stderr, "withstack: starting %s again: %v\n", name, err)
-			}
-		}
-	}
 }
