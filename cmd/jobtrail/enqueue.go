@@ -46,7 +46,7 @@ const batchJobs = 10_000
 func (c *enqueueCmd) Run(ctx context.Context, g *Globals) error {
 	job, err := c.job(time.Now())
 	if err != nil {
-		return usageError(err)
+		return usageError(errors.Join(err, c.files()))
 	}
 	ping, cancel := c.bound(ctx)
 	defer cancel()
@@ -100,15 +100,32 @@ func (c *enqueueCmd) job(now time.Time) (jobs.Job, error) {
 		}
 		job.Headers = append(job.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)})
 	}
-	switch {
-	case c.NDJSON == "" && c.Topic == "":
+	if c.NDJSON == "" && c.Topic == "" {
 		errs = append(errs, errors.New("--topic is needed"))
-	case c.NDJSON == "" && c.SkipBad:
+	}
+	if c.NDJSON == "" && c.SkipBad {
 		errs = append(errs, errors.New("--skip-bad goes with --ndjson"))
-	case c.NDJSON != "" && (c.JobID != "" || c.DataFile != ""):
+	}
+	if c.NDJSON != "" && (c.JobID != "" || c.DataFile != "") {
 		errs = append(errs, errors.New("--job-id and --data-file do not go with --ndjson: every line has its own"))
 	}
 	return job, errors.Join(errs...)
+}
+
+// files returns what is wrong with the files that the flags name.
+func (c *enqueueCmd) files() error {
+	var errs []error
+	for _, file := range []struct{ flag, name string }{{"--data-file", c.DataFile}, {"--ndjson", c.NDJSON}} {
+		if file.name == "" || file.name == "-" {
+			continue
+		}
+		if f, err := os.Open(file.name); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file.flag, err))
+		} else {
+			_ = f.Close()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *enqueueCmd) data(g *Globals) ([]byte, error) {

@@ -246,6 +246,9 @@ func TestEnqueueSaysWhatABrokerRefused(t *testing.T) {
 func TestEnqueueUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"enqueue", "--topic is needed"},
+		{"enqueue --data-file /nowhere", "--data-file: open /nowhere"},
+		{"enqueue --skip-bad --data-file /nowhere", "--topic is needed\n--skip-bad goes with --ndjson\n--data-file: open /nowhere"},
+		{"enqueue --ndjson /nowhere --job-id a", "--ndjson: open /nowhere"},
 		{"enqueue --topic t --skip-bad", "--skip-bad goes with --ndjson"},
 		{"enqueue --ndjson f --job-id a", "--job-id and --data-file do not go with --ndjson"},
 		{"enqueue --topic t --not-before soon --header x", "--not-before \"soon\": want RFC 3339"},

@@ -131,9 +131,8 @@ func configure(environ []string) (*plan, *sanitize.Sanitizer, error) {
 // planOf also returns the variables that the jobs file asks for.
 func planOf(environ []string) (*plan, []string, error) {
 	p := new(plan)
-	envErr := connect.Parse(environ, &p.config)
-	problems := []error{envErr}
-	if envErr == nil {
+	problems := []error{connect.Parse(environ, &p.config)}
+	if p.Kafka.Validate() == nil { // else it is reported
 		opts, err := p.Kafka.Options()
 		problems = append(problems, err)
 		p.kafka = opts
@@ -177,6 +176,9 @@ func loadJobs(path string, environ []string) (file *jobsfile.File, secrets []str
 		v, ok := vars[name]
 		secrets = append(secrets, v)
 		return v, ok
+	}, func(e *jobsfile.Exec) error {
+		_, err := findCommand(e)
+		return err
 	})
 	return file, secrets, err
 }

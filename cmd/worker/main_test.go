@@ -111,7 +111,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	for _, want := range []string{
-		"KAFKA_TLS: want switch", `JOBTRAIL_GROUP: group "a/b": 1 to 200 letters`, `JOBTRAIL_ADMIN_ADDR: "8081" is not host:port`, "JOBTRAIL_GRACE: 0s is not positive",
+		`KAFKA_TLS is "x", it must be true or false`, `JOBTRAIL_GROUP: group "a/b": 1 to 200 letters`, `JOBTRAIL_ADMIN_ADDR: "8081" is not host:port`, "JOBTRAIL_GRACE: 0s is not positive",
 		`JOBTRAIL_LOG: "xml" is neither json nor text`, `JOBTRAIL_LOG_LEVEL: "loud" is none of`, "OTEL_EXPORTER_OTLP_ENDPOINT: it is no http or https URL", `OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" is not supported`,
 		path + ":1:1: topics: must not be empty", path + ":2:1: bogus: the key is not known here", path + ":6:14: types.t.timeout: the environment variable WAIT is not set",
 	} {
@@ -129,7 +129,8 @@ func TestProblemsOfTheWhole(t *testing.T) {
 	}{
 		{"no file", "", []string{"JOBTRAIL_JOBS_FILE=/nowhere/jobs.yaml"}, "JOBTRAIL_JOBS_FILE: open /nowhere/jobs.yaml: no such file"},
 		{"no TLS file", goodJobs, []string{"KAFKA_TLS=true", "KAFKA_TLS_CA_FILE=/nowhere/ca.pem"}, "KAFKA_TLS_CA_FILE: open /nowhere/ca.pem"},
-		{"no command", strings.Replace(goodJobs, "[sh,", "[jobtrail-no-such-command,", 1), nil, `types.thumbnail.exec.argv: looking for the command: exec: "jobtrail-no-such-command": executable file not found`},
+		{"no command", strings.Replace(goodJobs, "[sh,", "[jobtrail-no-such-command,", 1), nil, `:12:19: types.thumbnail.exec.argv[0]: no such command: it is not in PATH`},
+		{"no command beside another problem", strings.NewReplacer("[sh,", "[./nowhere.sh,", "timeout: 10m", "timeout: soon").Replace(goodJobs), nil, `:12:19: types.thumbnail.exec.argv[0]: it cannot be run in the command's directory: `},
 		{"the group's own topic", strings.Replace(goodJobs, "[shop.jobs]", "[shop.dlq]", 1), nil, `job topic "shop.dlq" is the group's own dlq topic`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -43,18 +44,11 @@ type runner struct {
 // newRunner returns a runner, or an error when there is no such command.
 // environ is the worker's own environment.
 func newRunner(conf *jobsfile.Exec, environ []string, starter *starter) (*runner, error) {
-	r := &runner{conf: conf, path: conf.Argv[0], starter: starter}
-	lookFor := r.path
-	if strings.Contains(lookFor, "/") && !filepath.IsAbs(lookFor) {
-		lookFor = filepath.Join(conf.Dir, lookFor)
-	}
-	path, err := exec.LookPath(lookFor)
+	path, err := findCommand(conf)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the command: %w", err)
+		return nil, err
 	}
-	if !strings.Contains(r.path, "/") {
-		r.path = path
-	}
+	r := &runner{conf: conf, path: path, starter: starter}
 	for _, line := range environ {
 		if name, _, _ := strings.Cut(line, "="); slices.Contains(inherited, name) {
 			r.env = append(r.env, line)
@@ -64,6 +58,41 @@ func newRunner(conf *jobsfile.Exec, environ []string, starter *starter) (*runner
 		r.env = append(r.env, name+"="+v)
 	}
 	return r, nil
+}
+
+// findCommand returns the path that starts the command: a name without a slash
+// is looked for in PATH, any other one is relative to the command's directory.
+// The error does not show the name, which may hold a variable's value.
+func findCommand(conf *jobsfile.Exec) (string, error) {
+	name := conf.Argv[0]
+	lookFor, where := name, "it is not in PATH"
+	if strings.Contains(name, "/") {
+		where = "it cannot be run"
+		if !filepath.IsAbs(name) {
+			where += " in the command's directory"
+			dir, err := filepath.Abs(conf.Dir)
+			if err != nil {
+				return "", fmt.Errorf("finding the command's directory: %w", err)
+			}
+			lookFor = filepath.Join(dir, name)
+		}
+	}
+	path, err := exec.LookPath(lookFor)
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("no such command: %s", where)
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", where, err)
+	case strings.Contains(name, "/"):
+		return name, nil
+	}
+	return path, nil
 }
 
 // Handle implements worker.Handler.

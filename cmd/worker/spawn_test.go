@@ -311,6 +311,7 @@ func TestNewRunnerLooksForTheCommand(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$PWD\" = \"$WANT\" ]\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	t.Chdir(dir)
 	for _, tt := range []struct {
 		name string
 		argv string
@@ -322,12 +323,16 @@ func TestNewRunnerLooksForTheCommand(t *testing.T) {
 		{"relative to dir", "./job.sh", dir, true},
 		{"not in dir", "./other.sh", dir, false},
 		{"nowhere", "jobtrail-no-such-command", "", false},
+		{"relative to the worker's directory", "./job.sh", "", true},
+		{"relative to the worker's directory, named", "./job.sh", ".", true},
+		{"not in the worker's directory", "./other.sh", "", false},
+		{"a program of the worker's directory without ./", "job.sh", "", false},
 	} {
 		r, err := newRunner(&jobsfile.Exec{Argv: []string{tt.argv}, Dir: tt.dir, Env: map[string]string{"WANT": dir}}, os.Environ(), newStarter())
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
-		if tt.dir != "" && err == nil {
+		if strings.HasPrefix(tt.argv, "./") && err == nil {
 			if err := r.Handle(limited(t, 10*time.Second), testJob("")); err != nil {
 				t.Errorf("%s: running it: %v", tt.name, err)
 			}

@@ -47,10 +47,19 @@ func TestParseReportsEveryProblem(t *testing.T) {
 			"KAFKA_BROKERS: is required and not set", "CLICKHOUSE_ADDR: is required and not set", "JOBTRAIL_GROUP: is required and not set",
 		}},
 		{"bad values", []string{"KAFKA_BROKERS=a:1", "KAFKA_TLS=ja", "CLICKHOUSE_ADDR=c:3", "CLICKHOUSE_TLS=nein", "JOBTRAIL_GROUP=g", "GRACE=long", "DEPTH=deep"}, []string{
-			`KAFKA_TLS: want switch: strconv.ParseBool: parsing "ja": invalid syntax`,
-			`CLICKHOUSE_TLS: want switch: strconv.ParseBool: parsing "nein": invalid syntax`,
-			`GRACE: want duration: unable to parse duration: time: invalid duration "long"`,
-			`DEPTH: want number: strconv.ParseInt: parsing "deep": invalid syntax`,
+			`KAFKA_TLS is "ja", it must be true or false`,
+			`CLICKHOUSE_TLS is "nein", it must be true or false`,
+			`GRACE is "long", it must be a duration such as 500ms, 30s or 1h30m`,
+			`DEPTH is "deep", it must be a whole number`,
+		}},
+		{"values that do not parse beside contradictions", []string{
+			"KAFKA_TLS=yes", "KAFKA_TLS_CA_FILE=x", "KAFKA_TLS_CERT_FILE=x", "KAFKA_SASL_MECHANISM=GSSAPI", "CLICKHOUSE_ADDR=:9000", "GRACE=25",
+		}, []string{
+			"KAFKA_BROKERS: is required and not set", `KAFKA_TLS is "yes", it must be true or false`,
+			"KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE go together",
+			`KAFKA_SASL_MECHANISM: "GSSAPI" is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`,
+			`CLICKHOUSE_ADDR: ":9000" is not host:port`,
+			"JOBTRAIL_GROUP: is required and not set", `GRACE is "25", it must be a duration such as 500ms, 30s or 1h30m`,
 		}},
 		{"contradictions", []string{
 			"KAFKA_BROKERS=a:1,nowhere", "KAFKA_TLS_CERT_FILE=x", "KAFKA_SASL_MECHANISM=GSSAPI",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/caarlos0/env/v10"
@@ -30,39 +31,76 @@ func Parse(environ []string, target any) error {
 		}
 	}
 	var problems []error
-	fill(v.Elem(), vars, &problems)
+	fill(v.Elem(), vars, &problems, new([]string))
 	return errors.Join(problems...)
 }
 
-func fill(v reflect.Value, vars map[string]string, problems *[]error) {
-	before := len(*problems)
+// fill also notes the names of the variables without a value.
+func fill(v reflect.Value, vars map[string]string, problems *[]error, unread *[]string) {
 	for i := range v.NumField() {
 		sf := v.Type().Field(i)
 		name, isVar := variableName(sf)
 		switch {
 		case isVar:
-			if err := fillField(v.Field(i), sf, vars); err != nil {
-				*problems = append(*problems, fmt.Errorf("%s: %w", name, err))
+			if err := fillField(v.Field(i), sf, name, vars); err != nil {
+				*problems = append(*problems, err)
+				*unread = append(*unread, name)
 			}
 		case sf.Type.Kind() == reflect.Struct && sf.IsExported():
-			fill(v.Field(i), vars, problems)
+			fill(v.Field(i), vars, problems, unread)
 		}
 	}
-	// A struct whose variables did not parse is not checked further: the
-	// complaints would be about values nobody gave.
-	if len(*problems) > before {
+	val, ok := reflect.TypeAssert[Validator](v.Addr())
+	if !ok {
 		return
 	}
-	if val, ok := reflect.TypeAssert[Validator](v.Addr()); ok {
-		if err := val.Validate(); err != nil {
-			*problems = append(*problems, err)
+	for _, problem := range apart(val.Validate()) {
+		// What is said of a variable without a value is about a value nobody gave;
+		// an embedded struct's method is its container's, too.
+		text := problem.Error()
+		if !slices.ContainsFunc(*unread, func(name string) bool { return names(text, name) }) &&
+			!slices.ContainsFunc(*problems, func(e error) bool { return e.Error() == text }) {
+			*problems = append(*problems, problem)
 		}
+	}
+}
+
+// apart returns the problems that err joins, one by one.
+func apart(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || err.Error() != errors.Join(joined.Unwrap()...).Error() {
+		return []error{err}
+	}
+	var problems []error
+	for _, e := range joined.Unwrap() {
+		problems = append(problems, apart(e)...)
+	}
+	return problems
+}
+
+// names reports whether text names the variable, and not only one whose name is
+// longer.
+func names(text, variable string) bool {
+	part := func(c byte) bool { return c == '_' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
+	for {
+		i := strings.Index(text, variable)
+		if i < 0 {
+			return false
+		}
+		before, after := text[:i], text[i+len(variable):]
+		if (before == "" || !part(before[len(before)-1])) && (after == "" || !part(after[0])) {
+			return true
+		}
+		text = after
 	}
 }
 
 // fillField parses one variable in a struct of its own, because the env
 // package's errors name the Go field, which is ambiguous across structs.
-func fillField(field reflect.Value, sf reflect.StructField, vars map[string]string) error {
+func fillField(field reflect.Value, sf reflect.StructField, name string, vars map[string]string) error {
 	one := reflect.New(reflect.StructOf([]reflect.StructField{{Name: sf.Name, Type: sf.Type, Tag: sf.Tag}}))
 	err := env.ParseWithOptions(one.Interface(), env.Options{Environment: vars})
 	if err == nil {
@@ -74,12 +112,28 @@ func fillField(field reflect.Value, sf reflect.StructField, vars map[string]stri
 		err = all.Errors[0]
 	}
 	if _, missing := errors.AsType[env.EnvVarIsNotSetError](err); missing {
-		return errors.New("is required and not set")
+		return fmt.Errorf("%s: is required and not set", name)
 	}
-	if parse, ok := errors.AsType[env.ParseError](err); ok {
-		return fmt.Errorf("want %s: %w", typeName(sf.Type), parse.Err)
+	if _, ok := errors.AsType[env.ParseError](err); ok {
+		return fmt.Errorf("%s is %q, it must be %s", name, vars[name], wanted(sf.Type))
 	}
-	return err
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// wanted says what a variable of the type must be.
+func wanted(t reflect.Type) string {
+	switch typeName(t) {
+	case "switch":
+		return "true or false"
+	case "duration":
+		return "a duration such as 500ms, 30s or 1h30m"
+	case "number":
+		if t.Kind() < reflect.Float32 {
+			return "a whole number"
+		}
+		return "a number"
+	}
+	return "a " + typeName(t)
 }
 
 // variableName returns the environment variable of a field.

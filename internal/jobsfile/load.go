@@ -38,9 +38,10 @@ type Type struct {
 }
 
 // Load reads a jobs file. name is what messages call it; lookup returns the
-// environment variables that the file may name. The error is a [Problems] with
-// every mistake of the file; no message holds the value of a variable.
-func Load(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
+// environment variables that the file may name; find says why a command cannot
+// be run, nil when it can. The error is a [Problems] with every mistake of the
+// file; no message holds the value of a variable, unless one of find's does.
+func Load(name string, data []byte, lookup func(string) (string, bool), find func(*Exec) error) (*File, error) {
 	r := &report{file: name, at: make(map[string]position), bad: make(map[string]bool)}
 	root, secrets := parse(data, lookup, r)
 	if root == nil {
@@ -49,7 +50,7 @@ func Load(name string, data []byte, lookup func(string) (string, bool)) (*File, 
 	var doc document
 	fill(reflect.ValueOf(&doc).Elem())
 	decoder{r}.decode(root, "", reflect.ValueOf(&doc).Elem(), "")
-	c := checker{r}
+	c := checker{r, find}
 	c.topics(doc)
 	f := &File{
 		Topics: doc.Topics, Tiers: doc.Tiers, Concurrency: doc.Concurrency, UnknownTypes: doc.UnknownTypes,
@@ -69,7 +70,10 @@ func Load(name string, data []byte, lookup func(string) (string, bool)) (*File, 
 }
 
 // A checker reports what single values do not show.
-type checker struct{ *report }
+type checker struct {
+	*report
+	find func(*Exec) error
+}
 
 func (c checker) topics(doc document) {
 	for i, topic := range doc.Topics {
@@ -189,8 +193,12 @@ func (c checker) http(key string, h *HTTP) {
 }
 
 func (c checker) exec(key string, e *Exec) {
-	if len(e.Argv) > 0 && e.Argv[0] == "" && !c.bad[key+".argv[0]"] {
-		c.add(key+".argv[0]", "the command's name must not be empty")
+	if k := key + ".argv[0]"; len(e.Argv) > 0 && !c.bad[k] {
+		if e.Argv[0] == "" {
+			c.add(k, "the command's name must not be empty")
+		} else if err := c.find(e); err != nil && !c.bad[key+".dir"] {
+			c.add(k, "%v", err)
+		}
 	}
 	for _, name := range sorted(e.Env) {
 		if strings.HasPrefix(name, "JOBTRAIL_") || name == "TRACEPARENT" || name == "TRACESTATE" {

@@ -21,9 +21,17 @@ func lookup(name string) (string, bool) {
 	return v, ok
 }
 
+// found finds every command but one.
+func found(e *Exec) error {
+	if e.Argv[0] == "./missing" {
+		return errors.New("no such command: somewhere")
+	}
+	return nil
+}
+
 func load(t *testing.T, text string) (*File, error) {
 	t.Helper()
-	return Load("jobs.yaml", []byte(text), lookup)
+	return Load("jobs.yaml", []byte(text), lookup, found)
 }
 
 func TestTheFileOfTheContract(t *testing.T) {
@@ -216,6 +224,8 @@ func TestProblemsAreFoundInTheirPlace(t *testing.T) {
 			"topic: the key is not known here; known are topics, concurrency, unknown_types, tiers, dedup, defaults, types",
 			"types.t.retrys: the key is not known", "types.t.retry.max: the key is not known here; known are max_attempts, initial, multiplier, max_interval, jitter, max_elapsed",
 			"types.t.http.method: the key is not known here; known are url, headers", "defaults.http: the key is not known", "dedup.size: the key is not known"}},
+		{"mistakes of a type whose key is there twice", head + "http: {url: »nowhere}\n    max_crashes: »0\n  »t: {}\n", []string{"types.t.http.url: want an absolute URL", "types.t.max_crashes: must be at least 1, got 0", "types.t: the key is there twice, first in line 3"}},
+		{"a command that is not there, beside others", head + "max_crashes: »0\n    exec: {argv: [»./missing]}\n", []string{"types.t.max_crashes: must be at least 1, got 0", "types.t.exec.argv[0]: no such command: somewhere"}},
 		{"the same key twice", head + "timeout: 1s\n    »timeout: 2s\n    http: {url: http://h}\n  »t: {}\n", []string{"types.t.timeout: the key is there twice, first in line 4", "types.t: the key is there twice, first in line 3"}},
 		{"numbers", "topics: [a]\nconcurrency: »0\ntypes:\n  t:\n    concurrency: »-1\n    retry: {max_attempts: »1.5, multiplier: »0.5, jitter: »1.1}\n    max_crashes: »99999999999\n    http: {url: http://h}\ndedup: {max_ids: »many}\n", []string{
 			"concurrency: must be at least 1, got 0", "types.t.concurrency: must be at least 1, got -1", "types.t.retry.max_attempts: want a whole number, got 1.5",
@@ -346,7 +356,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("a: &x [*x]\nb: *x\n? {c: d}\n: e\n"))
 	f.Add([]byte("topics: |\n  ${GONE}\n--- !!x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := Load("jobs.yaml", data, lookup)
+		file, err := Load("jobs.yaml", data, lookup, found)
 		if (file == nil) == (err == nil) {
 			t.Fatalf("got %v, %v", file, err)
 		}

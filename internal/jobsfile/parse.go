@@ -177,6 +177,7 @@ func (b *builder) pair(v *value, key string, pair *ast.MappingValueNode) {
 	for _, f := range v.fields {
 		if f.name == name {
 			b.addAt(pos, path, "the key is there twice, first in line %d", f.pos.line)
+			delete(b.bad, path) // the first one is read
 			return
 		}
 	}
