@@ -142,11 +142,24 @@ func Render(layout Layout, dir string) (fs.FS, error) {
 		return nil, err
 	}
 	out := fstest.MapFS{}
-	err = fs.WalkDir(sub, ".", func(path string, d fs.DirEntry, err error) error {
+	if err := render(layout, sub, out); err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", dir, err)
+	}
+	if more := derivedMigrations(dir); more != nil {
+		if err := render(layout, more, out); err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", dir, err)
+		}
+	}
+	return out, nil
+}
+
+// render adds the files of from to out as they are run under layout.
+func render(layout Layout, from fs.FS, out fstest.MapFS) error {
+	return fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		raw, err := fs.ReadFile(sub, path)
+		raw, err := fs.ReadFile(from, path)
 		if err != nil {
 			return err
 		}
@@ -161,8 +174,4 @@ func Render(layout Layout, dir string) (fs.FS, error) {
 		out[path] = &fstest.MapFile{Data: []byte(b.String())}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", dir, err)
-	}
-	return out, nil
 }

@@ -107,16 +107,14 @@ func Audit(ctx context.Context, kafka func(...kgo.Opt) (*kgo.Client, error), sto
 			}
 		})
 	}
-	err = eachRow(ctx, store, database, r.LogID, func(row *Row) error {
-		e, err := Restore(row)
-		if err != nil {
+	err = EachRow(ctx, store, database, "WHERE log_id = ? LIMIT 1 BY partition, offset", func(row *Row) error {
+		s := r.Store[int32(row.Partition)]
+		if err := s.AddRow(row); err != nil {
 			return err
 		}
-		s := r.Store[int32(row.Partition)]
-		s.add(e, int64(row.Offset), row.Rest)
 		r.Store[int32(row.Partition)] = s
 		return nil
-	})
+	}, r.LogID)
 	if err != nil {
 		return r, err
 	}
@@ -138,6 +136,16 @@ func Audit(ctx context.Context, kafka func(...kgo.Opt) (*kgo.Client, error), sto
 	return r, rows.Err()
 }
 
+// AddRow counts the event that a row holds.
+func (s *Sum) AddRow(row *Row) error {
+	e, err := Restore(row)
+	if err != nil {
+		return err
+	}
+	s.add(e, int64(row.Offset), row.Rest)
+	return nil
+}
+
 // add counts an event. digest stands for the bodies that are not stored.
 func (s *Sum) add(e *events.Event, offset int64, digest []byte) {
 	b := binary.BigEndian.AppendUint64(nil, uint64(offset))
@@ -156,14 +164,16 @@ func (s *Sum) add(e *events.Event, offset int64, digest []byte) {
 	s.Checksum ^= binary.BigEndian.Uint64(sum[:])
 }
 
-// eachRow calls f with every row of a log, each position once.
-func eachRow(ctx context.Context, store driver.Conn, database string, log uuid.UUID, f func(*Row) error) error {
+// EachRow calls f with rows of the table evidence of database, a generation;
+// clauses is what follows the table's name in the query, and args are the
+// values of its question marks. A row is f's to keep.
+func EachRow(ctx context.Context, store driver.Conn, database, clauses string, f func(*Row) error, args ...any) error {
 	rows, err := store.Query(ctx, `SELECT operation_id, tenant_id, job_id, worker_group, job_type, origin_topic, origin_topic_id, origin_offset, toUnixTimestamp64Milli(origin_at), run, version,
   toInt8(state), toInt8(type), attempt_id, number, delivery, step, next_step, cause, outcome, reason, action, actor, late, based_on, error_class, error_type, error_message, fingerprint, note,
   toUnixTimestamp64Milli(enqueued_at), toUnixTimestamp64Milli(deadline), toUnixTimestamp64Milli(started_at), toUnixTimestamp64Milli(finished_at), toUnixTimestamp64Milli(due_at),
   tier, cohort, losses, solo_losses, toInt8(expected_state), toInt8(found_state), duplicate_of, first_operation_id, command_id, toUnixTimestamp64Milli(occurred_at), toUnixTimestamp64Milli(log_at),
   toString(trace_id), source_topic, source_offset, worker, generation, code_version, min_reader, log_id, partition, offset, rest
-FROM `+database+`.evidence WHERE log_id = ? LIMIT 1 BY partition, offset`, log)
+FROM `+database+`.evidence `+clauses, args...)
 	if err != nil {
 		return fmt.Errorf("reading evidence: %w", err)
 	}

@@ -16,6 +16,8 @@ type columns struct {
 	rows  int
 	bytes int // about what the block takes in memory
 	input proto.Input
+	// The first of input are lossless, the rest are made from them.
+	lossless int
 
 	operationID, jobID, errorMessage, note, duplicateOf, firstOperationID, rest stringColumn
 
@@ -29,6 +31,8 @@ type columns struct {
 	state, typ, expectedState, foundState                                           enumColumn
 	late                                                                            proto.ColBool
 	traceID                                                                         proto.ColFixedStr
+
+	derived derivedColumns
 }
 
 // fixedRow is the size in bytes of the columns of fixed width, and of an empty
@@ -53,7 +57,20 @@ func newColumns() *columns {
 		{Name: "source_offset", Data: &c.sourceOffset}, {Name: "worker", Data: &c.worker}, {Name: "generation", Data: &c.generation}, {Name: "code_version", Data: &c.codeVersion},
 		{Name: "min_reader", Data: &c.minReader}, {Name: "log_id", Data: &c.logID}, {Name: "partition", Data: &c.partition}, {Name: "offset", Data: &c.offset}, {Name: "rest", Data: &c.rest},
 	}
+	c.lossless = len(c.input)
+	c.input = append(c.input, c.derived.input()...)
 	return c
+}
+
+// LosslessColumns returns the names of the columns of evidence that hold all
+// that an event says. Columns that are made from these are left out.
+func LosslessColumns() []string {
+	c := newColumns()
+	names := make([]string, c.lossless)
+	for i := range names {
+		names[i] = c.input[i].Name
+	}
+	return names
 }
 
 // columnNames is the column list of an INSERT into evidence.
@@ -126,6 +143,7 @@ func (c *columns) add(r *Row) {
 	c.partition = append(c.partition, r.Partition)
 	c.offset = append(c.offset, r.Offset)
 	c.rest.addBytes(r.Rest)
+	c.derived.add(r)
 }
 
 // reset empties the block and keeps its memory.

@@ -11,7 +11,11 @@ import (
 
 // mappingRevision counts the changes of what rows an event becomes. It is part
 // of every token, so that rows of another mapping are not taken for a repeat.
-const mappingRevision = 1
+const mappingRevision = 1 + derivedRevision
+
+// MappingRevision counts the changes of what rows an event becomes. A rebuild
+// that an older projector began is not continued under another revision.
+func MappingRevision() int { return mappingRevision }
 
 // rev is the revision under which a range is inserted: of the mapping, and how
 // often the partition was rewound because the server had lost rows.

@@ -175,13 +175,11 @@ const pointerEvery = 5 * time.Second
 // same again. It returns nil when ctx ended.
 func (p *Projector) Run(ctx context.Context) error {
 	s := p.s
-	client, err := s.deps.Kafka(kgo.ClientID("jobtrail-projector-admin"), s.counted("admin"))
+	end, err := s.open()
 	if err != nil {
-		return fmt.Errorf("opening a Kafka client: %w", err)
+		return err
 	}
-	defer client.Close()
-	s.admin = kadm.NewClient(client)
-	defer s.inserter.close()
+	defer end()
 	migrated := s.deps.Migrate == nil
 	for ctx.Err() == nil {
 		var live string
@@ -194,26 +192,68 @@ func (p *Projector) Run(ctx context.Context) error {
 			live, err = s.liveGeneration(ctx)
 		}
 		if err != nil {
-			s.log.Warn("the store is not ready", "error", s.deps.Sanitizer.Error(err))
-			for _, g := range s.cfg.Groups {
-				s.setProblem(g, err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+			s.notReady(ctx, err)
 			continue
 		}
-		s.fill(ctx, live)
+		s.follow(ctx, live)
 	}
 	return nil
 }
 
-// fill projects into a generation until ctx ends or another one is live.
+// open opens the client for questions; the function it returns closes what the
+// projector opened.
+func (s *shared) open() (end func(), err error) {
+	client, err := s.deps.Kafka(kgo.ClientID("jobtrail-projector-admin"), s.counted("admin"))
+	if err != nil {
+		return nil, fmt.Errorf("opening a Kafka client: %w", err)
+	}
+	s.admin = kadm.NewClient(client)
+	return func() {
+		s.inserter.close()
+		client.Close()
+	}, nil
+}
+
+// notReady says that the store is not ready, and pauses.
+func (s *shared) notReady(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.log.Warn("the store is not ready", "error", s.deps.Sanitizer.Error(err))
+	for _, g := range s.cfg.Groups {
+		s.setProblem(g, err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+// follow projects into a generation until ctx ends or another one is live.
+func (s *shared) follow(ctx context.Context, database string) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pointerEvery):
+			}
+			if live, err := clickhouse.Live(ctx, s.deps.Store, s.cfg.Layout); err == nil && live != database {
+				s.log.Info("another generation is live", "database", live)
+				cancel()
+			}
+		}
+	})
+	s.fill(ctx, database)
+}
+
+// fill projects into a generation until ctx ends.
 func (s *shared) fill(ctx context.Context, database string) {
 	s.log.Info("projecting", "database", database, "groups", s.cfg.Groups)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var readers sync.WaitGroup
 	for _, g := range s.cfg.Groups {
 		r := &reader{shared: s, worker: g, topic: EvidenceTopic(g), group: ConsumerGroup(g, database), database: database, log: s.log.With("group", g)}
@@ -222,52 +262,46 @@ func (s *shared) fill(ctx context.Context, database string) {
 		s.healthMu.Unlock()
 		readers.Go(func() { r.run(ctx) })
 	}
-	defer readers.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pointerEvery):
-		}
-		if live, err := clickhouse.Live(ctx, s.deps.Store, s.cfg.Layout); err == nil && live != database {
-			s.log.Info("another generation is live", "database", live)
-			cancel()
-			return
-		}
-	}
+	readers.Wait()
 }
 
-// liveGeneration returns the live database once its table evidence has the
-// columns that are written.
+// liveGeneration returns the live database once it has the columns that are
+// written.
 func (s *shared) liveGeneration(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	live, err := clickhouse.Live(ctx, s.deps.Store, s.cfg.Layout)
 	if err != nil {
 		return "", err
 	}
-	rows, err := s.deps.Store.Query(ctx, "SELECT name, type FROM system.columns WHERE database = ? AND table = 'evidence'", live)
+	return live, s.checkSchema(ctx, live)
+}
+
+// checkSchema reports columns that are written and that the table evidence of
+// a generation does not have.
+func (s *shared) checkSchema(ctx context.Context, database string) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	rows, err := s.deps.Store.Query(ctx, "SELECT name, type FROM system.columns WHERE database = ? AND table = 'evidence'", database)
 	if err != nil {
-		return "", fmt.Errorf("reading the schema of %s.evidence: %w", live, err)
+		return fmt.Errorf("reading the schema of %s.evidence: %w", database, err)
 	}
 	defer rows.Close()
 	found := map[string]string{}
 	for rows.Next() {
 		var name, typ string
 		if err := rows.Scan(&name, &typ); err != nil {
-			return "", fmt.Errorf("reading the schema of %s.evidence: %w", live, err)
+			return fmt.Errorf("reading the schema of %s.evidence: %w", database, err)
 		}
 		found[name] = typ
 	}
 	if err := rows.Err(); err != nil {
-		return "", fmt.Errorf("reading the schema of %s.evidence: %w", live, err)
+		return fmt.Errorf("reading the schema of %s.evidence: %w", database, err)
 	}
 	var problems []error
 	for _, in := range newColumns().input {
 		want, got := string(in.Data.Type()), found[in.Name]
 		if got != want {
-			problems = append(problems, fmt.Errorf("%s.evidence: column %s: found %q, want %q", live, in.Name, got, want))
+			problems = append(problems, fmt.Errorf("%s.evidence: column %s: found %q, want %q", database, in.Name, got, want))
 		}
 	}
-	return live, errors.Join(problems...)
+	return errors.Join(problems...)
 }

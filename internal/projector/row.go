@@ -2,6 +2,7 @@ package projector
 
 import (
 	"crypto/sha256"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -271,4 +272,16 @@ func parsePlace(s string) (topic string, partition int32, offset int64, ok bool)
 	p, err1 := strconv.ParseInt(s[j+1:i], 10, 32)
 	o, err2 := strconv.ParseInt(s[i+1:], 10, 64)
 	return s[:j], int32(p), o, err1 == nil && err2 == nil
+}
+
+// Differs returns the names of the fields in which two rows differ.
+func (r *Row) Differs(other *Row) []string {
+	var names []string
+	a, b := reflect.ValueOf(*r), reflect.ValueOf(*other)
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			names = append(names, a.Type().Field(i).Name)
+		}
+	}
+	return names
 }
