@@ -62,6 +62,11 @@ var arrows = map[string]map[string]string{
 		"internal/projector":  "it runs the projector",
 		"internal/localstack": "on the real servers",
 	},
+	"internal/rebuild": {
+		"clickhouse":         "it empties a generation and turns the pointer",
+		"internal/projector": "rows are written as the projector writes them",
+		"pkg/sanitize":       "errors that are logged are cleaned",
+	},
 	"internal/evidence": {
 		"pkg/events": "it speaks of states and outcomes by their names",
 		"clickhouse": "it runs the embedded queries",

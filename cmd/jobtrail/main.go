@@ -40,6 +40,7 @@ type cli struct {
 	Op       opCmd       `cmd:"" help:"Operations: what happened to one."`
 	Job      jobCmd      `cmd:"" help:"Jobs: what happened to one, and lists."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the evidence store's schema up to date. Running it again does nothing."`
+	Rebuild  rebuildCmd  `cmd:"" help:"Fill the evidence store anew from the logs, compare, and switch to it."`
 	Sanitize sanitizeCmd `cmd:"" help:"Remove secrets and personal data from lines of text."`
 	Version  versionCmd  `cmd:"" help:"Print the version of this program."`
 }
