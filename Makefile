@@ -10,11 +10,12 @@ TEST_TIMEOUT ?= 20m
 # Folder of the stack of up and down.
 DATA     ?= .stack
 FUZZTIME ?= 20s
+EVENTS   ?= 5000000
 # The schema of version 1, which later ones must not break. It never changes.
 SCHEMA_V1 := pkg/events/testdata/v1/schema.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench fuzz oracles up down demo
+.PHONY: help build test lint bench rebuilds fuzz oracles up down demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,10 @@ lint: ## check style, the module files and the event schema
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+rebuilds: build ## rebuild a store of EVENTS events (5000000) while 200 jobs/s go on; reports time and memory
+	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
+	.cache/withstack $(GO) test -tags scale -run '^TestRebuildAtScale$$' -count=1 -v -timeout 120m ./loadtest -events $(EVENTS)
 
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -103,6 +103,7 @@ var testArrows = map[string]string{
 	"internal/connect":                 "the reference of variables is held against the docs",
 	"pkg/sanitize":                     "tests make clean text",
 	"internal/planted":                 "tests plant what must not be written down",
+	"pkg/events":                       "histories are made of events",
 	"clickhouse":                       "tests prepare the store",
 	"loadtest":                         "its oracle judges simulated histories, too",
 }

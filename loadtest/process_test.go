@@ -22,7 +22,8 @@ import (
 	"github.com/jobtrail/jobtrail/pkg/events"
 )
 
-// built builds a command of the project once and returns its path.
+// built builds a command of the project once and returns its path. A name may
+// end in @ and a build tag.
 var built = func() func(t *testing.T, name string) string {
 	var mu sync.Mutex
 	paths := make(map[string]string)
@@ -33,7 +34,8 @@ var built = func() func(t *testing.T, name string) string {
 		if paths[name] == "" {
 			_, here, _, _ := runtime.Caller(0)
 			path := filepath.Join(filepath.Dir(filepath.Dir(here)), ".cache", "loadtest", name)
-			cmd := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+			command, tag, _ := strings.Cut(name, "@")
+			cmd := exec.Command("go", "build", "-tags", tag, "-o", path, "./cmd/"+command)
 			cmd.Dir = filepath.Dir(filepath.Dir(here))
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -171,7 +173,13 @@ type process struct {
 // start starts a command; it is killed at the end of the test.
 func start(t *testing.T, name string, env ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, cmd: exec.Command(built(t, name)), done: make(chan struct{}), more: make(chan struct{})}
+	return startWith(t, name, nil, env...)
+}
+
+// startWith is start with arguments.
+func startWith(t *testing.T, name string, args []string, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: exec.Command(built(t, name), args...), done: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "JOBTRAIL_ADMIN_ADDR=127.0.0.1:0", "JOBTRAIL_LOG=text"}, env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := p.cmd.StderrPipe()

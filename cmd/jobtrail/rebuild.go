@@ -20,7 +20,7 @@ import (
 )
 
 type rebuildCmd struct {
-	Run      rebuildRunCmd      `cmd:"" default:"withargs" help:"Fill the other generation from the logs, compare it with the live one and make it live. Goes on where an earlier call was cut off."`
+	Run      rebuildRunCmd      `cmd:"" default:"withargs" help:"What rebuild alone does: fill the other generation from the logs, compare it with the live one and make it live. Goes on where an earlier call was cut off."`
 	Status   rebuildStatusCmd   `cmd:"" help:"Show which generation is live, what is kept and how far the last rebuild came."`
 	Rollback rebuildRollbackCmd `cmd:"" help:"Make the generation live again that was live before the last rebuild."`
 	Drop     rebuildDropCmd     `cmd:"" help:"Empty the generation that is not live."`
@@ -130,7 +130,8 @@ func (c *rebuilding) with(ctx context.Context, g *Globals, cfg rebuild.Config, d
 			_, err := clickhouse.Migrate(ctx, migrationOptions(opts), cfg.Layout)
 			return err
 		},
-		Progress: progress.show,
+		Progress:  progress.show,
+		Sanitizer: g.clean(),
 	})
 	if err != nil {
 		return usageError(err)

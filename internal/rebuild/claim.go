@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // errLost says that another process took the claim while this one was silent
@@ -84,7 +83,7 @@ func (r *Rebuild) acquire(ctx context.Context) (context.Context, error) {
 				cancel(errLost)
 				return
 			} else if err != nil && beating.Err() == nil {
-				r.log.Warn("renewing the claim failed", "error", sanitize.Error(err))
+				r.log.Warn("renewing the claim failed", "error", r.deps.Sanitizer.Error(err))
 			}
 		}
 	}()
@@ -145,7 +144,7 @@ func (c *claim) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := c.beat(ctx, c.acquired, true); err != nil {
-		c.r.log.Warn("giving up the claim failed; it expires", "error", sanitize.Error(err))
+		c.r.log.Warn("giving up the claim failed; it expires", "error", c.r.deps.Sanitizer.Error(err))
 	}
 }
 

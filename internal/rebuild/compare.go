@@ -419,10 +419,10 @@ func (c *comparison) differ(theirs, mine []*projector.Row) string {
 	}
 	var a, b projector.Sum
 	if err := a.AddRow(theirs[0]); err != nil {
-		return fmt.Sprintf("not an event in %s: %v", c.live, err)
+		return fmt.Sprintf("not an event in %s: %s", c.live, c.r.deps.Sanitizer.Error(err))
 	}
 	if err := b.AddRow(mine[0]); err != nil {
-		return fmt.Sprintf("not an event in %s: %v", c.new, err)
+		return fmt.Sprintf("not an event in %s: %s", c.new, c.r.deps.Sanitizer.Error(err))
 	}
 	fields := theirs[0].Differs(mine[0])
 	if a.Checksum == b.Checksum && (!c.strict || len(fields) == 0) {

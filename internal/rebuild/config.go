@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobtrail/jobtrail/clickhouse"
 	"github.com/jobtrail/jobtrail/internal/projector"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Config configures a Rebuild. Zero fields take their defaults.
@@ -38,7 +39,7 @@ type Config struct {
 	// DiscardKept lets a rebuild empty a generation that is still kept.
 	DiscardKept bool
 	// Expiry is after how long without a sign of life a process counts as dead;
-	// default 10s, at least 1s.
+	// default 5s, at least 1s.
 	Expiry time.Duration
 	// Takeover is how long after the flip the projectors may take to go on with
 	// the new generation before they are taken to be absent; default 30s.
@@ -48,7 +49,8 @@ type Config struct {
 	Batch projector.Config
 }
 
-// Deps are what a Rebuild works with. Logger and Progress may be nil.
+// Deps are what a Rebuild works with. Logger, Sanitizer and Progress may be
+// nil.
 type Deps struct {
 	// Kafka opens a client with the given options added to those that reach the
 	// brokers. The rebuild closes it.
@@ -60,6 +62,8 @@ type Deps struct {
 	// Migrate brings the store's schema up to date.
 	Migrate func(context.Context) error
 	Logger  *slog.Logger
+	// Sanitizer cleans what is told of errors.
+	Sanitizer *sanitize.Sanitizer
 	// Progress is told how far it is, about once a second, from several
 	// goroutines.
 	Progress func(Progress)
@@ -107,7 +111,7 @@ func New(cfg Config, deps Deps) (*Rebuild, error) {
 		cfg.Keep = 24 * time.Hour
 	}
 	if cfg.Expiry == 0 {
-		cfg.Expiry = 10 * time.Second
+		cfg.Expiry = 5 * time.Second
 	}
 	if cfg.Takeover == 0 {
 		cfg.Takeover = 30 * time.Second
@@ -120,6 +124,9 @@ func New(cfg Config, deps Deps) (*Rebuild, error) {
 	}
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	if deps.Sanitizer == nil {
+		deps.Sanitizer = sanitize.New(sanitize.Config{})
 	}
 	if deps.Progress == nil {
 		deps.Progress = func(Progress) {}

@@ -18,7 +18,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/projector"
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // admin asks the brokers.
@@ -105,7 +104,7 @@ func (r *Rebuild) projector() (*projector.Projector, error) {
 	for _, l := range r.logs {
 		cfg.Groups = append(cfg.Groups, l.group)
 	}
-	return projector.New(cfg, projector.Deps{Kafka: r.deps.Kafka, Store: r.deps.Store, Server: r.deps.Server, Logger: r.deps.Logger, Registry: prometheus.NewRegistry()})
+	return projector.New(cfg, projector.Deps{Kafka: r.deps.Kafka, Store: r.deps.Store, Server: r.deps.Server, Logger: r.deps.Logger, Sanitizer: r.deps.Sanitizer, Registry: prometheus.NewRegistry()})
 }
 
 // empty drops the generation and makes it anew, without positions.
@@ -364,6 +363,7 @@ type filler struct {
 	mu     sync.Mutex
 	err    error
 	caught bool // it was at the end of the logs a moment ago
+	waited bool // somebody waits for that
 	news   chan struct{}
 }
 
@@ -401,7 +401,8 @@ func (f *filler) end() {
 
 // catchUp waits until the generation is at the end of the logs.
 func (f *filler) catchUp(ctx context.Context) error {
-	f.set(func() { f.caught = false })
+	f.set(func() { f.caught, f.waited = false, true })
+	defer f.set(func() { f.waited = false })
 	for {
 		f.mu.Lock()
 		err, caught, news := f.err, f.caught, f.news
@@ -471,8 +472,8 @@ func (f *filler) watch(ctx context.Context, p *projector.Projector) {
 		at, starts, now, err := f.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				r.log.Warn("looking how far the filling is failed", "error", sanitize.Error(err))
-				r.tell(Progress{Text: sanitize.Error(err).String()})
+				r.log.Warn("looking how far the filling is failed", "error", r.deps.Sanitizer.Error(err))
+				r.tell(Progress{Text: r.deps.Sanitizer.Error(err).String()})
 			}
 			continue
 		}
@@ -503,9 +504,14 @@ func (f *filler) watch(ctx context.Context, p *projector.Projector) {
 		}
 		text := ""
 		if problem := p.Ready(); problem != nil && time.Since(begun) > 20*time.Second {
-			text = sanitize.Error(problem).String()
+			text = r.deps.Sanitizer.Error(problem).String()
 		}
-		r.tell(Progress{Done: sum, Total: total, PerSecond: float64(sum-first) / time.Since(begun).Seconds(), Text: text})
+		f.mu.Lock()
+		waited := f.waited
+		f.mu.Unlock()
+		if waited {
+			r.tell(Progress{Done: sum, Total: total, PerSecond: float64(sum-first) / time.Since(begun).Seconds(), Text: text})
+		}
 		if reached {
 			if time.Since(sampled) <= caughtUpWithin {
 				f.set(func() { f.caught = true })

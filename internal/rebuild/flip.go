@@ -10,7 +10,6 @@ import (
 
 	"github.com/jobtrail/jobtrail/clickhouse"
 	"github.com/jobtrail/jobtrail/internal/projector"
-	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 // Report is what a call did.
@@ -79,6 +78,9 @@ func (r *Rebuild) Run(ctx context.Context) (rep Report, err error) {
 		f := r.fill(ctx)
 		defer f.end()
 		if err := f.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := r.erase(ctx); err != nil {
 			return err
 		}
 		if err := r.reach(ctx, PhaseComparing); err != nil {
@@ -242,7 +244,7 @@ func (r *Rebuild) handOver(ctx context.Context) bool {
 			group := projector.ConsumerGroup(l.group, r.state.Database)
 			described, err := r.admin.DescribeConsumerGroups(ctx, group)
 			if err != nil {
-				r.log.Warn("looking for a projector that takes over failed", "error", sanitize.Error(err))
+				r.log.Warn("looking for a projector that takes over failed", "error", r.deps.Sanitizer.Error(err))
 			}
 			all = all && len(described[group].Members) > 1
 		}

@@ -176,11 +176,11 @@ func TestRebuildFlipAndRollback(t *testing.T) {
 	go func() { // jobs go on
 		defer close(stopped)
 		for {
-			w.load(4)
+			w.load(20)
 			select {
 			case <-stop:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	}()
@@ -319,6 +319,38 @@ func TestAcceptedDifference(t *testing.T) {
 		t.Errorf("the report: %+v", rep)
 	}
 	w.AuditOf(w.b, w.rows)
+}
+
+// TestErasedStaysErased rebuilds after an erasure whose records the log still
+// holds.
+func TestErasedStaysErased(t *testing.T) {
+	w := newWorld(t, 2)
+	w.Project(nil)
+	w.load(40)
+	w.Arrived(w.rows)
+	ctx := driver.Context(t.Context(), driver.WithSettings(driver.Settings{"mutations_sync": 2}))
+	exec := func(statement string) {
+		t.Helper()
+		if err := w.Conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erased := w.Count("SELECT count() FROM DB.evidence WHERE operation_id = 'op-1' OR job_id = 'job-11'")
+	exec("INSERT INTO " + w.Layout.Database + ".erasures (erasure_id, requested_at, tenant_id, operation_id, job_id, status, updated_at) VALUES (generateUUIDv4(), now64(3), 'acme', 'op-1', '', 'verified', now64(3)), " +
+		"(generateUUIDv4(), now64(3), 'acme', '', 'job-11', 'erased', now64(3)), (generateUUIDv4(), now64(3), 'acme', 'op-5', '', 'requested', now64(3))")
+	of := "operation_id = 'op-1' OR job_id = 'job-11'"
+	exec("ALTER TABLE " + w.a + ".timeline DELETE WHERE (partition, offset) IN (SELECT partition, offset FROM " + w.a + ".evidence WHERE " + of + ")")
+	for _, table := range []string{"failures", "attempt_ids", "jobs", "evidence"} {
+		exec("ALTER TABLE " + w.a + "." + table + " DELETE WHERE " + of)
+	}
+	rep := w.run(func(c *rebuild.Config) { c.NoFlip = true })
+	if rep.Phase != rebuild.PhaseEqual || rep.Compared != uint64(w.rows)-erased || erased == 0 {
+		t.Errorf("%d rows were erased: %+v", erased, rep)
+	}
+	if n := w.Count("SELECT count() FROM " + w.b + ".evidence WHERE " + of); n != 0 {
+		t.Errorf("%d erased rows came back", n)
+	}
+	w.equal()
 }
 
 // deleteRecords lets the log lose what is before an offset.

@@ -145,7 +145,7 @@ func Read(ctx context.Context, store driver.Conn, layout clickhouse.Layout) (Sta
 		return st, err
 	}
 	for _, c := range others {
-		if !c.released && c.silent < 10*time.Second {
+		if !c.released && c.silent < 5*time.Second {
 			st.Holder = c.holder
 		}
 	}
