@@ -29,6 +29,7 @@ type group struct {
 	t          *testing.T
 	brokers    []string
 	store      string // ClickHouse; empty when there is none
+	build      string // suffix of the projector's name, see built
 	kafka      []kgo.Opt
 	topo       retrytopics.Topology
 	pub        *jobs.Publisher

@@ -19,7 +19,7 @@ import (
 // projector starts a projector of the group, with a database of the group's own.
 func (g *group) projector() *process {
 	g.t.Helper()
-	return start(g.t, "projector", "KAFKA_BROKERS="+strings.Join(g.brokers, ","), "JOBTRAIL_GROUPS="+g.topo.Group, "CLICKHOUSE_ADDR="+g.store, "CLICKHOUSE_DATABASE="+g.topo.Group)
+	return start(g.t, "projector"+g.build, "KAFKA_BROKERS="+strings.Join(g.brokers, ","), "JOBTRAIL_GROUPS="+g.topo.Group, "CLICKHOUSE_ADDR="+g.store, "CLICKHOUSE_DATABASE="+g.topo.Group)
 }
 
 // stored waits until the store holds as many records as the dump, and returns
