@@ -109,7 +109,7 @@ const tries = 3
 
 // rebuild runs jobtrail rebuild to its end, however often the generation is
 // still held by one that was killed.
-func (g *group) rebuild(args ...string) *process {
+func (g *group) rebuild(args ...string) {
 	g.t.Helper()
 	for failed := 0; ; <-time.After(500 * time.Millisecond) {
 		p := startWith(g.t, "jobtrail"+newBuild, append([]string{"rebuild"}, args...), g.env()...)
@@ -120,7 +120,7 @@ func (g *group) rebuild(args ...string) *process {
 		}
 		switch {
 		case code == 0:
-			return p
+			return
 		case code != 1 && code != 4 || failed > tries:
 			g.t.Fatalf("jobtrail rebuild %v ended with %d:\n%s", args, code, strings.Join(p.lines, "\n"))
 		}

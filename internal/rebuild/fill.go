@@ -232,14 +232,14 @@ func (r *Rebuild) positions(ctx context.Context, database string) (map[spot]int6
 			var p uint16
 			var at uint64
 			if err := rows.Scan(&p, &at); err != nil {
-				rows.Close()
+				_ = rows.Close()
 				return nil, fmt.Errorf("reading the positions of %s: %w", database, err)
 			}
 			if s := (spot{i, int32(p)}); fresh[s] && out[s] < int64(at) {
 				out[s] = int64(at)
 			}
 		}
-		rows.Close()
+		_ = rows.Close()
 		if err := rows.Err(); err != nil {
 			return nil, fmt.Errorf("reading the positions of %s: %w", database, err)
 		}
@@ -307,13 +307,13 @@ WHERE log_id NOT IN (%[2]s) GROUP BY log_id, partition ORDER BY log_id, partitio
 		var st projector.Stretch
 		var first, last uint64
 		if err := rows.Scan(&st.LogID, &st.Partition, &first, &last, &st.Topic); err != nil {
-			rows.Close()
+			_ = rows.Close()
 			return fmt.Errorf("looking for logs that are gone: %w", err)
 		}
 		st.First, st.End = int64(first), int64(last)+1
 		gone = append(gone, st)
 	}
-	rows.Close()
+	_ = rows.Close()
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("looking for logs that are gone: %w", err)
 	}

@@ -35,9 +35,9 @@ type world struct {
 	rows int
 }
 
-func newWorld(t *testing.T, partitions int32) *world {
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := projectortest.New(t, partitions)
+	w := projectortest.New(t, 2)
 	return &world{World: w, t: t, a: w.Layout.Generation(clickhouse.GenerationA), b: w.Layout.Generation(clickhouse.GenerationB)}
 }
 
@@ -167,7 +167,7 @@ func (w *world) settled() {
 }
 
 func TestRebuildFlipAndRollback(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(200)
 	w.Write(0, []byte("poison"))
@@ -240,7 +240,7 @@ func TestRebuildFlipAndRollback(t *testing.T) {
 // TestPlantedDifferenceIsFound changes one generation behind the back of the
 // projector: the comparison says where, and the pointer stays.
 func TestPlantedDifferenceIsFound(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(60)
 	w.Arrived(w.rows)
@@ -307,7 +307,7 @@ func TestPlantedDifferenceIsFound(t *testing.T) {
 
 // TestAcceptedDifference repairs a live generation that lost a row.
 func TestAcceptedDifference(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
 	w.Arrived(w.rows)
@@ -324,7 +324,7 @@ func TestAcceptedDifference(t *testing.T) {
 // TestErasedStaysErased rebuilds after an erasure whose records the log still
 // holds.
 func TestErasedStaysErased(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(40)
 	w.Arrived(w.rows)
@@ -366,7 +366,7 @@ func (w *world) deleteRecords(partition int32, before int64) {
 // TestOldestPartIsGone rebuilds after the log lost its oldest part, and after it
 // was made anew: what is gone comes from the live generation.
 func TestOldestPartIsGone(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	pr := w.Project(nil)
 	page := &events.Event{MinReader: 1, OccurredAt: events.TimeOf(time.Now()), Group: w.Group, Worker: "host-1/aaaa0001", Body: &events.DedupPage{}}
 	w.WriteEvents(0, page)
@@ -411,7 +411,7 @@ func TestOldestPartIsGone(t *testing.T) {
 
 // TestLogShrinksMeanwhile lets the log lose records while they are being read.
 func TestLogShrinksMeanwhile(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(2000)
 	w.Arrived(w.rows)
@@ -437,7 +437,7 @@ func TestLogShrinksMeanwhile(t *testing.T) {
 // TestOneAtATime starts several rebuilds at once: one runs, the others say who
 // it is.
 func TestOneAtATime(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
 	w.Arrived(w.rows)
@@ -475,7 +475,7 @@ func TestOneAtATime(t *testing.T) {
 // another waits for: the other takes over, and the first turns nothing when it
 // wakes up.
 func TestTakenOverIsNoticed(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
 	w.Arrived(w.rows)
@@ -497,7 +497,6 @@ func TestTakenOverIsNoticed(t *testing.T) {
 	second := make(chan error, 1)
 	go func() {
 		for {
-			var held *rebuild.HeldError
 			_, err := w.rebuild(func(c *rebuild.Config) {
 				c.Expiry, c.Holder = time.Second, "second"
 				c.Batch.Fault = func(string) error {
@@ -505,7 +504,7 @@ func TestTakenOverIsNoticed(t *testing.T) {
 					return nil
 				}
 			}).Run(t.Context())
-			if !errors.As(err, &held) {
+			if _, held := errors.AsType[*rebuild.HeldError](err); !held {
 				second <- err
 				return
 			}
@@ -530,7 +529,7 @@ func TestTakenOverIsNoticed(t *testing.T) {
 // TestCutOffAnywhere ends the rebuild at random moments, again and again, and
 // goes on; the last call finds everything equal.
 func TestCutOffAnywhere(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(1500)
 	w.Arrived(w.rows)
