@@ -156,6 +156,7 @@ func TestRebuildKilled(t *testing.T) {
 	pr.says("projecting", 1, 40*time.Second)
 	for kills := 0; kills < 3; {
 		r := startWith(t, "jobtrail"+newBuild, []string{"rebuild"}, g.env()...)
+		r.says("", 1, 60*time.Second)
 		select {
 		case <-r.done: // refused, or through
 			if code := r.exit(time.Second); code == 0 {
