@@ -11,11 +11,13 @@ TEST_TIMEOUT ?= 20m
 DATA     ?= .stack
 FUZZTIME ?= 20s
 EVENTS   ?= 5000000
+# Histories of make sim.
+N        ?= 100000
 # The schema of version 1, which later ones must not break. It never changes.
 SCHEMA_V1 := pkg/events/testdata/v1/schema.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench rebuilds fuzz oracles up down demo
+.PHONY: help build test lint bench rebuilds fuzz sim oracles up down demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +52,9 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+sim: ## simulate N histories of the ledger under faults (100000; about 2000 a second)
+	GOGC=800 $(GO) test ./pkg/worker -run '^TestSimulation$$' -sim.n $(N) -count=1 -v -timeout 0
 
 oracles: build ## judge the sanitiser by gitleaks, gofakeit, presidio, detect-secrets and CredSweeper
 	cd pkg/sanitize/oracles && $(GO) test -count=1 -v .

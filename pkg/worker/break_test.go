@@ -35,7 +35,7 @@ func eachKnown(r *recovered, fn func(*progress)) {
 	}
 }
 
-var breakRuns = flag.Int("break.n", 200, "histories in which a broken protection must show")
+var breakRuns = flag.Int("break.n", 3000, "histories in which a broken protection must show")
 
 // TestEveryProtectionIsNeeded takes out one protection after the other: each time
 // some history must be judged wrong.

@@ -55,7 +55,7 @@ type slab[T any] struct {
 	used   int
 }
 
-const slabChunk = 256
+const slabChunk = 16
 
 // next returns a zero value that stays where it is.
 func (s *slab[T]) next() *T {

@@ -64,11 +64,7 @@ func (s *sim) overlaps(w *simWorker, a *attempt) {
 // abandonedBy reports whether another worker than w has closed an attempt that
 // still runs in w: then the next one may run beside it, and the log shows it.
 func (s *sim) abandonedBy(a *attempt, w *simWorker) bool {
-	for _, rec := range s.log[laneKey{s.topo.Evidence(), a.entry.lane.partition}] {
-		e, err := events.Decode(rec.Value)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+	for _, e := range s.evidence[a.entry.lane.partition] {
 		if b, ok := e.Body.(*events.AttemptAbandoned); ok && b.AttemptID == a.id && e.Version > 0 && e.Worker != w.l.worker {
 			return true
 		}

@@ -117,7 +117,7 @@ type shard struct {
 	partition int32
 	lanes     []*lane
 	phase     shardPhase
-	window    *window
+	window    *window // once it is recovered
 
 	// replayFrom is the evidence offset that a successor replays from: the first
 	// part of the last checkpoint.
@@ -316,7 +316,7 @@ func (l *ledger) complete(p int32) (lanes []*lane, ok bool) {
 
 // form makes a shard of a complete set of lanes; it is to be replayed.
 func (l *ledger) form(lanes []*lane) *shard {
-	s := &shard{partition: lanes[0].partition, lanes: lanes, phase: shardReplaying, window: newWindow(l.cfg.DedupWindow, l.cfg.DedupMax)}
+	s := &shard{partition: lanes[0].partition, lanes: lanes, phase: shardReplaying}
 	for _, n := range lanes {
 		n.shard = s
 	}

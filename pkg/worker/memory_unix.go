@@ -13,8 +13,8 @@ import (
 // full window would otherwise cost its size twice, for the collector lets the
 // heap grow by a share of what lives.
 func reserve(w *window, n int) []windowEntry {
-	if n == 0 {
-		return nil
+	if n < 4096 {
+		return make([]windowEntry, n)
 	}
 	memory, err := syscall.Mmap(-1, 0, n*int(unsafe.Sizeof(windowEntry{})), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
