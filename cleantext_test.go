@@ -39,6 +39,7 @@ var rawTextAllowed = map[string]string{
 	"pkg/worker.Config.withDefaults":   "it makes an error of the text",
 	"cmd/worker.variables.Validate":    "it makes an error of the text",
 	"pkg/worker.typeName":              "it takes the type only",
+	"pkg/worker.entry.malformed":       "its caller cleans it",
 	"internal/operate.parseJob":        "it sorts by it",
 	"internal/projector.restoreBody":   "it reads what was clean when it was stored, to compare it",
 }

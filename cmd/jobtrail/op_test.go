@@ -14,6 +14,7 @@ import (
 	"github.com/jobtrail/jobtrail/internal/projector/projectortest"
 	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 	"github.com/jobtrail/jobtrail/pkg/worker"
 )
 
@@ -67,6 +68,10 @@ func TestOpShow(t *testing.T) {
 	parked.Abandoned(events.AbandonWorkerLost, events.StateDeciding)
 	parked.Parked(events.ParkAbandoned)
 	write(parked)
+	malformed := history("acme", "op-malformed", "j8", 8)
+	malformed.Terminal(events.TerminalFailed, events.ReasonMalformed)
+	malformed.Events[len(malformed.Events)-1].Body.(*events.JobTerminal).Detail = sanitize.Clean("not-before: it is neither RFC 3339 nor a number of milliseconds")
+	write(malformed)
 	write(history("acme", "op-shared", "j6", 6).Good())
 	write(history("globex", "op-shared", "j6", 7).Good())
 	w.Arrived(total)
@@ -79,6 +84,7 @@ func TestOpShow(t *testing.T) {
 		{"op-good", "succeeded", 0, "Succeeded: charge (j1) succeeded at the first attempt."},
 		{"op-retried", "succeeded_after_retries", 0, "Succeeded after retries: charge (j2) succeeded at attempt 2, after 1 attempt (failed, transient)."},
 		{"op-failed", "failed", 3, "Failed: charge (j3) ended as failed (permanent) after 1 attempt; the last error was permanent: 404 Not Found."},
+		{"op-malformed", "failed", 3, "Failed: charge (j8) ended as failed (malformed: not-before: it is neither RFC 3339 nor a number of milliseconds) after 0 attempts."},
 		{"op-running", "in_progress", 4, "In progress: charge (j4) is running attempt 1."},
 		{"op-parked", "needs_decision", 5, "Needs a decision: charge (j5) is parked after 1 attempt because its worker was lost while it ran, and it is not safe to repeat; somebody must decide whether it is done, failed or to be tried again (docs/guarantees.md says what can be done)."},
 		{"op-none", "unknown", 6, "Unknown: there is no evidence of this operation. The topics were not looked at, so what is newer than the evidence is not counted."},

@@ -12,16 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/jobtrail/jobtrail/internal/admin"
 	"github.com/jobtrail/jobtrail/internal/connect/documented"
 )
 
@@ -296,37 +292,6 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		case <-timeout:
 			_ = cmd.Process.Kill()
 			t.Fatal("further signals do not end it")
-		}
-	}
-}
-
-func TestKafkaMetricsServeSeveralClients(t *testing.T) {
-	reg := admin.NewRegistry()
-	m := newKafkaMetrics(reg)
-	for range 3 {
-		cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.WithHooks(m), kgo.DialTimeout(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		_ = cl.Ping(ctx)
-		cancel()
-		cl.Close()
-	}
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, f := range families {
-		names = append(names, f.GetName())
-	}
-	if !slices.Contains(names, "jobtrail_worker_kafka_connect_errors_total") {
-		t.Errorf("no errors of connections in %v", names)
-	}
-	for _, n := range names {
-		if strings.Contains(n, "buffered") {
-			t.Errorf("%s is that of one client", n)
 		}
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/otel"
 
 	"github.com/jobtrail/jobtrail/internal/admin"
@@ -29,7 +27,7 @@ func serve(ctx context.Context, p *plan, clean *sanitize.Sanitizer, stderr io.Wr
 	log := redact.NewLog(stderr, p.Worker.Log == "text", logLevels[p.Worker.LogLevel], clean)
 	registry := admin.NewRegistry()
 	deps := worker.Deps{
-		Kafka: append(slices.Clone(p.kafka), kgo.WithHooks(newKafkaMetrics(registry))),
+		Kafka: p.kafka,
 		Log:   log, Registry: registry, Sanitizer: clean,
 	}
 	if p.Tracing.on() {

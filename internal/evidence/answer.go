@@ -112,6 +112,8 @@ type Terminal struct {
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason"`
 	At      time.Time `json:"at"`
+	// Detail says what is wrong with a record that could not run.
+	Detail string `json:"-"`
 }
 
 // Transition is one event of a run that changed its state.

@@ -151,7 +151,7 @@ func foldRun(p publication, run uint16, es []event) Run {
 			}
 		case "job_terminal":
 			if r.Terminal == nil && e.Version > 0 {
-				r.Terminal = &Terminal{Outcome: e.Outcome, Reason: e.Reason, At: e.LogAt}
+				r.Terminal = &Terminal{Outcome: e.Outcome, Reason: e.Reason, At: e.LogAt, Detail: e.Note}
 			}
 		case "job_parked":
 			r.ParkReason = e.Reason
@@ -338,6 +338,7 @@ func detail(e *event) string {
 	case "job_terminal":
 		say("%s", e.Outcome)
 		say("%s", e.Reason)
+		say("%s", e.Note)
 	case "job_redriven":
 		say("by %s", e.Actor)
 	}

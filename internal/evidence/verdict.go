@@ -223,7 +223,11 @@ func (r *Run) clause() string {
 	case "failed", "cancelled", "expired":
 		why := r.State
 		if r.Terminal != nil && r.Terminal.Reason != "" {
-			why += " (" + strings.ReplaceAll(r.Terminal.Reason, "_", " ") + ")"
+			why += " (" + strings.ReplaceAll(r.Terminal.Reason, "_", " ")
+			if r.Terminal.Detail != "" {
+				why += ": " + r.Terminal.Detail
+			}
+			why += ")"
 		}
 		return after(fmt.Sprintf("%s ended as %s after %s", r.name(), why, count(n, "attempt")))
 	case "parked":

@@ -160,7 +160,7 @@ func TestServerLostAcknowledgedRows(t *testing.T) {
 			w.Arrived(total)
 			w.Eventually("it goes on", func() bool { return w.Count("SELECT max(position) FROM DB.v_positions") == uint64(total) })
 			w.Audit(total)
-			if n := w.Count("SELECT count() FROM DB.batches WHERE rev = '1.1'"); n == 0 {
+			if n := w.Count("SELECT count() FROM DB.batches WHERE rev = '2.1'"); n == 0 {
 				t.Error("no batch went under a new revision")
 			}
 			if n := w.Count("SELECT count() FROM DB.v_jobs WHERE state = 'succeeded' AND complete"); n != 30 {
@@ -207,7 +207,7 @@ func TestClickHouseAway(t *testing.T) {
 	w.Audit(total)
 	if n := w.Count("SELECT count() FROM (SELECT partition, offset FROM DB.evidence GROUP BY partition, offset HAVING count() > 1)"); n > 0 {
 		// Only a rewind inserts a position again, and it would have said so.
-		if w.Count("SELECT count() FROM DB.batches WHERE rev != '1.0'") == 0 {
+		if w.Count("SELECT count() FROM DB.batches WHERE rev NOT LIKE '%.0'") == 0 {
 			t.Errorf("%d positions are there twice", n)
 		}
 	}

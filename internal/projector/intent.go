@@ -11,7 +11,7 @@ import (
 
 // mappingRevision counts the changes of what rows an event becomes. It is part
 // of every token, so that rows of another mapping are not taken for a repeat.
-const mappingRevision = 1 + derivedRevision
+const mappingRevision = 2 + derivedRevision
 
 // MappingRevision counts the changes of what rows an event becomes. A rebuild
 // that an older projector began is not continued under another revision.

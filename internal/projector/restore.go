@@ -66,7 +66,7 @@ func restoreBody(r *Row, e *events.Event) events.Body {
 	case events.TypeJobResolved:
 		return &events.JobResolved{Verb: number(resolveVerbs, r.Action), Actor: r.Actor, Reason: sanitize.Clean(r.Note), CommandID: r.CommandID}
 	case events.TypeJobTerminal:
-		return &events.JobTerminal{Outcome: number(terminalOutcomes, r.Outcome), Reason: number(terminalReasons, r.Reason), Attempts: uint32(r.Number)}
+		return &events.JobTerminal{Outcome: number(terminalOutcomes, r.Outcome), Reason: number(terminalReasons, r.Reason), Attempts: uint32(r.Number), Detail: sanitize.Clean(r.Note)}
 	case events.TypeJobRedriven:
 		return &events.JobRedriven{RedriveID: r.CommandID, Actor: r.Actor}
 	case events.TypeDuplicateSeen:

@@ -176,10 +176,10 @@ func (m *mapper) body(r *Row, e *events.Event) events.Body {
 		c.Verb, c.Actor, c.Reason, c.CommandID = 0, "", emptyText, uuid.Nil
 		return &c
 	case *events.JobTerminal:
-		r.Outcome, r.Reason = b.Outcome.String(), b.Reason.String()
+		r.Outcome, r.Reason, r.Note = b.Outcome.String(), b.Reason.String(), b.Detail.String()
 		m.whole = m.whole || b.Attempts != e.Number
 		c := *b
-		c.Outcome, c.Reason, c.Attempts = 0, 0, 0
+		c.Outcome, c.Reason, c.Attempts, c.Detail = 0, 0, 0, emptyText
 		return &c
 	case *events.JobRedriven:
 		r.CommandID, r.Actor = b.RedriveID, b.Actor

@@ -91,7 +91,7 @@ func anyEvent(t *rapid.T) *events.Event {
 	case events.TypeJobResolved:
 		e.Body = &events.JobResolved{Verb: events.ResolveVerb(byteOf()), Actor: name.Draw(t, "actor"), Reason: free(), CommandID: id.Draw(t, "c")}
 	case events.TypeJobTerminal:
-		e.Body = &events.JobTerminal{Outcome: events.TerminalOutcome(byteOf()), Reason: events.TerminalReason(byteOf()), Attempts: rapid.SampledFrom([]uint32{e.Number, 7}).Draw(t, "n"),
+		e.Body = &events.JobTerminal{Outcome: events.TerminalOutcome(byteOf()), Reason: events.TerminalReason(byteOf()), Attempts: rapid.SampledFrom([]uint32{e.Number, 7}).Draw(t, "n"), Detail: free(),
 			ValueSHA256: rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "sha"), ValueSize: offset.Draw(t, "size")}
 	case events.TypeJobRedriven:
 		e.Body = &events.JobRedriven{RedriveID: id.Draw(t, "r"), Actor: name.Draw(t, "actor")}
@@ -175,7 +175,7 @@ func TestOrdinaryEventsNeedNoRest(t *testing.T) {
 			Next: events.Next{RetryAt: 7, Tier: "g.retry.1s"}, Late: true, AdoptedFrom: 5, Delivery: 2},
 		&events.AttemptAbandoned{AttemptID: logID, Cause: events.AbandonWorkerLost, Losses: 2, SoloLosses: 1, Detector: "w", BasedOn: 8, Delivery: 1},
 		&events.StepCompleted{Step: "a", NextStep: "b"}, &events.JobDeferred{Reason: events.DeferTier, Until: 9, Tier: "x"}, &events.JobParked{Reason: events.ParkAbandoned},
-		&events.JobResolved{Verb: events.ResolveRetry, Actor: "ops", Reason: sanitize.Clean("r"), CommandID: logID}, &events.JobTerminal{Outcome: events.TerminalFailed, Reason: events.ReasonExhausted, Attempts: 2},
+		&events.JobResolved{Verb: events.ResolveRetry, Actor: "ops", Reason: sanitize.Clean("r"), CommandID: logID}, &events.JobTerminal{Outcome: events.TerminalFailed, Reason: events.ReasonExhausted, Attempts: 2, Detail: sanitize.Clean("d")},
 		&events.JobRedriven{RedriveID: logID, Actor: "ops"}, &events.DuplicateSeen{First: p, FirstOperationID: "op", FirstState: events.StateRunning, Action: events.DuplicateRejected},
 		&events.TransitionRejected{What: "redrive", Expected: events.StateFailed, Found: events.StateRunning, Detail: sanitize.Clean("d"), CommandID: logID},
 	} {

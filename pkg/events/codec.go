@@ -205,6 +205,7 @@ func (b *JobTerminal) fields(c *coder) {
 	number(c, 3, &b.Attempts)
 	c.bytes(4, &b.ValueSHA256)
 	number(c, 5, &b.ValueSize)
+	c.sanitised(6, &b.Detail)
 }
 
 func (b *JobRedriven) fields(c *coder) {

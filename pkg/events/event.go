@@ -262,7 +262,9 @@ type JobTerminal struct {
 	Attempts    uint32
 	ValueSHA256 []byte
 	ValueSize   int64
-	unknown     []byte
+	// Detail says what is wrong with a record that ended without an attempt.
+	Detail  sanitize.Text
+	unknown []byte
 }
 
 // JobRedriven opens the next run of a terminal job.

@@ -35,7 +35,7 @@ func bodies() []Body {
 		&JobDeferred{Reason: DeferBreaker, Until: 1700000000500, Tier: "shop.retry.1s"},
 		&JobParked{Reason: ParkAbandoned},
 		&JobResolved{Verb: ResolveRetry, Actor: "ops", Reason: sanitize.Clean("checked by hand"), CommandID: otherID},
-		&JobTerminal{Outcome: TerminalFailed, Reason: ReasonOversize, Attempts: 5, ValueSHA256: []byte{1, 2, 3}, ValueSize: 1 << 21},
+		&JobTerminal{Outcome: TerminalFailed, Reason: ReasonOversize, Attempts: 5, ValueSHA256: []byte{1, 2, 3}, ValueSize: 1 << 21, Detail: sanitize.Clean("job-id: it is there twice")},
 		&JobRedriven{RedriveID: otherID, Actor: "ops"},
 		&DuplicateSeen{First: pub, FirstOperationID: "op-1", FirstState: StateRunning, Action: DuplicateRejected},
 		&TransitionRejected{What: "redrive", Expected: StateFailed, Found: StateRunning, Detail: sanitize.Clean("already in flight"), CommandID: otherID},

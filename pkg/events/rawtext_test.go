@@ -14,7 +14,7 @@ import (
 )
 
 // freeText are the free-text fields of the events.
-var freeText = []string{"Error.Message", "JobResolved.Reason", "TransitionRejected.Detail", "GroupField.Value"}
+var freeText = []string{"Error.Message", "JobResolved.Reason", "JobTerminal.Detail", "TransitionRejected.Detail", "GroupField.Value"}
 
 // TestRawTextDoesNotCompile builds a program in which every line but the
 // framing puts raw text into a free-text field, and wants an error on each of

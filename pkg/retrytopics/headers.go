@@ -3,6 +3,7 @@ package retrytopics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -239,12 +240,7 @@ func State(headers []kgo.RecordHeader) (events.HopState, error) {
 func Hop(rec *kgo.Record, topic string, state *events.HopState) *kgo.Record {
 	state.Format = HopFormat
 	headers := make([]kgo.RecordHeader, 0, len(rec.Headers)+4)
-	for _, h := range rec.Headers {
-		if !Ours(h.Key) {
-			headers = append(headers, h)
-		}
-	}
-	headers = append(headers,
+	headers = append(appendForeign(headers, rec.Headers),
 		kgo.RecordHeader{Key: HeaderState, Value: state.Append(nil)},
 		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(state.Origin.String())})
 	if state.NotBefore != 0 {
@@ -264,6 +260,24 @@ func hopReason(h *events.HopState) string {
 		return h.ParkReason.String()
 	}
 	return h.ErrorClass.String()
+}
+
+// Foreign returns the producer's headers, without those that only jobtrail may
+// set. It may return its argument, which is not changed.
+func Foreign(headers []kgo.RecordHeader) []kgo.RecordHeader {
+	if !slices.ContainsFunc(headers, func(h kgo.RecordHeader) bool { return Ours(h.Key) }) {
+		return headers
+	}
+	return appendForeign(nil, headers)
+}
+
+func appendForeign(to, headers []kgo.RecordHeader) []kgo.RecordHeader {
+	for _, h := range headers {
+		if !Ours(h.Key) {
+			to = append(to, h)
+		}
+	}
+	return to
 }
 
 // Ours reports whether only jobtrail may set the header.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (w *Worker) attempt(a *attempt, e *entry) {
 	job := &Job{
 		ID: e.meta.JobID, Type: e.meta.JobType, OperationID: e.meta.OperationID, TenantID: e.meta.TenantID, Step: e.step,
 		AttemptID: a.id, Attempt: int(e.job.Number), IdempotencyKey: e.key,
-		Deadline: e.deadline.Time(), ContentType: e.meta.ContentType, Publication: e.publication, Key: e.rec.Key, Value: e.rec.Value, Headers: e.rec.Headers,
+		Deadline: e.deadline.Time(), ContentType: e.meta.ContentType, Publication: e.publication, Key: e.rec.Key, Value: e.rec.Value, Headers: retrytopics.Foreign(e.rec.Headers),
 	}
 	ctx, span := w.spans.start(ctx, e, job)
 	begun := time.Now()
@@ -42,6 +43,10 @@ func (w *Worker) attempt(a *attempt, e *entry) {
 	r.startedAt, r.finishedAt = w.clock.at(begun), w.clock.at(ended)
 	w.spans.end(span, r)
 	w.metrics.attempt(e.typ.Name, r, ended.Sub(begun))
+	if w.deps.Log.Enabled(ctx, slog.LevelDebug) {
+		w.deps.Log.Debug("attempt ended", "job_type", job.Type, "attempt_id", job.AttemptID, "attempt", job.Attempt, "publication", job.Publication.String(),
+			"outcome", r.outcome.String(), "error_class", r.err.Class.String(), "err", r.err.Message.String(), "ran", ended.Sub(begun))
+	}
 	w.mu.Lock()
 	w.l.ended(a, r)
 	w.mu.Unlock()

@@ -58,12 +58,21 @@ type Deps struct {
 	// Kafka are the options that reach the brokers: seeds, TLS, SASL.
 	Kafka []kgo.Opt
 	Log   *slog.Logger
-	// Registry receives the metrics.
+	// Registry receives the metrics, those of the Kafka clients among them; a
+	// worker needs one of its own, or labels of its own (prometheus.WrapRegistererWith).
 	Registry prometheus.Registerer
 	// Tracer makes a span an attempt.
 	Tracer trace.TracerProvider
 	// Sanitizer cleans error messages.
 	Sanitizer *sanitize.Sanitizer
+}
+
+// each returns the errors that are joined in err.
+func each(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 // withDefaults returns c with defaults filled in, or every problem, joined.
@@ -122,7 +131,12 @@ func (c Config) withDefaults() (Config, error) {
 			bad("job type %q: concurrency is %d, it must not be negative", t.Name, t.Concurrency)
 		}
 		if err := t.Policy.Validate(); err != nil {
-			bad("job type %q: %w", t.Name, err)
+			for _, problem := range each(err) {
+				bad("job type %q: %w", t.Name, problem)
+			}
+			if p := t.Policy; p.MaxAttempts == 0 || p.Multiplier == 0 || p.Timeout == 0 || p.MaxCrashes == 0 || p.OnDuplicate == "" {
+				bad("job type %q: the policy is filled in part; start from retrytopics.DefaultPolicy() and change what differs", t.Name)
+			}
 		}
 	}
 	c.Types = types

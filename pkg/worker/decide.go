@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
+	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
 const (
@@ -252,6 +253,8 @@ type writer struct {
 	b   *batch
 	u   *unit
 	err error
+	// detail says in a JobTerminal what is wrong with the record.
+	detail sanitize.Text
 }
 
 // event writes an event about the unit's job. With a state it moves the job on
@@ -321,7 +324,7 @@ func (w *writer) fits(rec *kgo.Record) bool {
 // end writes the JobTerminal, and the dead-letter record of a run that did not
 // succeed.
 func (w *writer) end(outcome events.TerminalOutcome, reason events.TerminalReason) {
-	body := &events.JobTerminal{Outcome: outcome, Reason: reason, Attempts: w.u.next.job.Number}
+	body := &events.JobTerminal{Outcome: outcome, Reason: reason, Attempts: w.u.next.job.Number, Detail: w.detail}
 	var dead *kgo.Record
 	if outcome != events.TerminalSucceeded {
 		// The version that the dead-letter record names is that of the terminal.
@@ -460,9 +463,11 @@ func (w *writer) verdict() {
 	w.u.then = thenDone
 	switch e.kind {
 	case malformed:
+		w.detail = w.l.sanitizer.Clean(e.malformed())
 		w.end(events.TerminalFailed, events.ReasonMalformed)
 	case unknownType:
 		if w.l.cfg.UnknownTypes == UnknownToDLQ || e.lane.role == retrytopics.RoleRetry || e.phase != nothing {
+			w.detail = w.l.sanitizer.Clean(e.untyped())
 			w.end(events.TerminalFailed, events.ReasonUnknownType)
 		}
 	case expired:

@@ -13,7 +13,7 @@ import (
 )
 
 // Error is an error with what decides what follows it. Handlers may return one,
-// wrapped or not; Permanent, RetryAfter and Throttled make the common ones.
+// wrapped or not; Permanent and RetryAfter make the common ones.
 type Error struct {
 	Class events.ErrorClass
 	// Type is a short, bounded name that is recorded beside the class, such as

@@ -35,8 +35,9 @@ type Job struct {
 	TraceState  string
 	Publication events.Publication
 
-	Key     []byte
-	Value   []byte
+	Key   []byte
+	Value []byte
+	// Headers are the producer's, the same for every attempt.
 	Headers []kgo.RecordHeader
 }
 
@@ -63,6 +64,7 @@ type Type struct {
 	Name    string
 	Handler Handler
 	// Policy is the retry policy; the zero Policy means retrytopics.DefaultPolicy.
+	// One that differs starts from it: a Policy that is filled in part is refused.
 	Policy retrytopics.Policy
 	// Concurrency is how many jobs of the type run at once in this process; 0
 	// means no limit but the worker's.

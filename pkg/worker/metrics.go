@@ -42,7 +42,9 @@ type metrics struct {
 	skew        prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
+// newMetrics registers the metrics. What can be counted is there from the start,
+// at 0: alerts on the first occurrence need that.
+func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer, types []Type) *metrics {
 	f := promauto.With(reg)
 	f.NewCounterFunc(prometheus.CounterOpts{Namespace: "jobtrail", Subsystem: "worker", Name: "sanitize_failed_closed_total", Help: "Texts replaced as a whole because they could not be cleaned."},
 		func() float64 { return float64(clean.FailedClosed()) })
@@ -58,7 +60,7 @@ func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
 		return f.NewHistogram(prometheus.HistogramOpts{Namespace: "jobtrail", Subsystem: "worker", Name: name, Help: help, Buckets: buckets})
 	}
-	return &metrics{
+	m := &metrics{
 		attempts: counters("attempts_total", "Attempts that ended here, by type, outcome and error class.", "job_type", "outcome", "error_class"),
 		duration: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "jobtrail", Subsystem: "worker", Name: "attempt_seconds",
 			Help: "How long attempts ran.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"job_type"}),
@@ -89,7 +91,55 @@ func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 		undecodable: counter("undecodable_evidence_total", "Evidence records that are no event. Expected to stay 0."),
 		skew:        gauge("clock_skew_seconds", "Brokers' clock minus own clock."),
 	}
+	for _, t := range types {
+		m.begin(t.Name)
+	}
+	for _, reason := range []events.TerminalReason{events.ReasonMalformed, events.ReasonUnknownType, events.ReasonOversize} {
+		m.terminals.WithLabelValues(unnamed, events.TerminalFailed.String(), reason.String())
+	}
+	for _, cause := range []events.AbandonCause{events.AbandonWorkerLost, events.AbandonMovedAway, events.AbandonDeadlinePassed, events.AbandonNotStarted} {
+		m.abandoned.WithLabelValues(cause.String())
+	}
+	for _, result := range []string{"committed", "failed"} {
+		m.ticks.WithLabelValues(result)
+	}
+	for _, found := range []string{"committed", "aborted", "unknown"} {
+		m.doubts.WithLabelValues(found)
+	}
+	return m
 }
+
+// unnamed is the label of job types that nobody configured: their names are not
+// bounded.
+const unnamed = "unknown"
+
+// begin makes the series of a job type, as far as they can occur.
+func (m *metrics) begin(typ string) {
+	m.duration.WithLabelValues(typ)
+	m.ready.WithLabelValues(typ)
+	for _, cause := range startCauses {
+		m.started.WithLabelValues(typ, cause.String())
+	}
+	m.attempts.WithLabelValues(typ, events.OutcomeSucceeded.String(), events.ErrorClass(0).String())
+	m.attempts.WithLabelValues(typ, events.OutcomeTimedOut.String(), events.ClassTimeout.String())
+	m.attempts.WithLabelValues(typ, events.OutcomeInterrupted.String(), events.ClassTransient.String())
+	m.terminals.WithLabelValues(typ, events.TerminalSucceeded.String(), events.TerminalReason(0).String())
+	m.terminals.WithLabelValues(typ, events.TerminalExpired.String(), events.ReasonDeadline.String())
+	for _, class := range errorClasses {
+		m.attempts.WithLabelValues(typ, events.OutcomeFailed.String(), class.String())
+		m.retries.WithLabelValues(typ, class.String())
+	}
+	for _, reason := range failReasons {
+		m.terminals.WithLabelValues(typ, events.TerminalFailed.String(), reason.String())
+	}
+}
+
+// What the enums hold that this version writes.
+var (
+	startCauses  = []events.StartCause{events.CauseFirst, events.CauseRetry, events.CauseRedelivery}
+	errorClasses = []events.ErrorClass{events.ClassTransient, events.ClassThrottled, events.ClassTimeout, events.ClassPermanent, events.ClassMalformed, events.ClassPanic, events.ClassCrash}
+	failReasons  = []events.TerminalReason{events.ReasonExhausted, events.ReasonPermanent, events.ReasonMalformed, events.ReasonOversize, events.ReasonCrashLoop}
+)
 
 func (m *metrics) attempt(typ string, r *result, took time.Duration) {
 	m.attempts.WithLabelValues(typ, r.outcome.String(), r.err.Class.String()).Inc()
@@ -122,7 +172,7 @@ func (m *metrics) concluded(b *batch, l *ledger) {
 	for _, ev := range b.said {
 		typ := ev.JobType
 		if _, ok := l.types[typ]; !ok {
-			typ = "unknown" // names of types that nobody configured are not bounded
+			typ = unnamed
 		}
 		switch x := ev.Body.(type) {
 		case *events.AttemptStarted:

@@ -20,6 +20,7 @@ import (
 // that is on its way cannot be called back, so ctx outlives the shutdown's grace
 // period and ends only when the worker gives up.
 func (w *Worker) ticks(ctx context.Context, enough <-chan struct{}) error {
+	defer func() { w.report.flush(time.Now(), true) }()
 	for {
 		select {
 		case <-enough:
@@ -44,6 +45,7 @@ func (w *Worker) ticks(ctx context.Context, enough <-chan struct{}) error {
 		if did {
 			continue
 		}
+		w.report.flush(time.Now(), false)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -271,10 +273,12 @@ func (w *Worker) conclude(b *batch, checkpoints []checkpointWrite, begun time.Ti
 	}
 	start := w.l.committed(b, time.Since(begun) < w.session*2/3)
 	w.metrics.concluded(b, w.l)
+	w.report.note(b.said)
 	w.l.recycle(b)
 	close(w.progress)
 	w.progress = make(chan struct{})
 	w.mu.Unlock()
+	w.report.flush(time.Now(), false)
 	w.launch(start)
 	w.flow()
 }

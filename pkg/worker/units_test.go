@@ -137,6 +137,17 @@ func TestConfigProblemsAreNamedAllAtOnce(t *testing.T) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
+	// A policy that is filled in part: every line says whose it is, and one what to
+	// do.
+	_, err = New(Config{Group: "g", Topics: []string{"j"}, Types: []Type{{Name: "x", Handler: HandlerFunc(nil), Policy: retrytopics.Policy{MaxAttempts: 2}}}}, Deps{})
+	for line := range strings.SplitSeq(fmt.Sprint(err), "\n") {
+		if !strings.HasPrefix(line, `job type "x": `) {
+			t.Errorf("%q names no job type", line)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), `on_duplicate is ""`) || !strings.HasSuffix(err.Error(), "start from retrytopics.DefaultPolicy() and change what differs") {
+		t.Errorf("%v", err)
+	}
 	if _, err := New(Config{Group: "g", Topics: []string{"j"}}, Deps{}); err == nil || err.Error() != "no job type is configured" {
 		t.Errorf("%v", err)
 	}

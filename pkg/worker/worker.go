@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +69,7 @@ type Worker struct {
 	tickNumber int64
 	asked      time.Time // when a tick was last asked for to measure the clock
 	setback    *backoff.ExponentialBackOff
+	report     *report
 
 	// Owned by the group's callbacks.
 	commits map[laneKey]commitMetadata
@@ -105,6 +107,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Sanitizer == nil {
 		deps.Sanitizer = sanitize.New(sanitize.Config{})
 	}
+	deps.Kafka = append(slices.Clone(deps.Kafka), kgo.WithHooks(newKafkaMetrics(deps.Registry)))
 	if cfg.CodeVersion == "" {
 		cfg.CodeVersion = moduleVersion()
 	}
@@ -118,7 +121,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
-		metrics: newMetrics(deps.Registry, deps.Sanitizer),
+		metrics: newMetrics(deps.Registry, deps.Sanitizer, cfg.Types), report: newReport(deps.Log, deps.Sanitizer),
 		commits: make(map[laneKey]commitMetadata), progress: make(chan struct{}), woken: make(chan struct{}, 1), failed: make(chan error, 1),
 		setback: backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)),
 	}

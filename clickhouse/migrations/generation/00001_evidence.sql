@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS evidence {{.OnCluster}}
   error_type         LowCardinality(String) COMMENT 'Go type, HTTP status or exit code of the error',
   error_message      String COMMENT 'Sanitised message of the error, at most 1 KiB' CODEC(ZSTD(3)),
   fingerprint        UInt64 COMMENT 'Equal for error messages of one template' CODEC(ZSTD(1)),
-  note               String COMMENT 'Sanitised words: the reason of job_resolved, the detail of transition_rejected, the fields of group_event' CODEC(ZSTD(3)),
+  note               String COMMENT 'Sanitised words: the reason of job_resolved, the detail of job_terminal and transition_rejected, the fields of group_event' CODEC(ZSTD(3)),
   enqueued_at        DateTime64(3, 'UTC') COMMENT 'attempt_started: when the record that carried it was appended to its topic; 1970 when not set' CODEC(Delta(8), ZSTD(1)),
   deadline           DateTime64(3, 'UTC') COMMENT 'attempt_started: no attempt starts after it; 1970 when there is none' CODEC(Delta(8), ZSTD(1)),
   started_at         DateTime64(3, 'UTC') COMMENT 'attempt_finished: when the handler began, by the corrected clock of the worker; 1970 when not set' CODEC(Delta(8), ZSTD(1)),
