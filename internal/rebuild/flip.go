@@ -132,6 +132,9 @@ func (r *Rebuild) Rollback(ctx context.Context) (Report, error) {
 			if err := f.catchUp(ctx); err != nil {
 				return err
 			}
+			if err := r.erase(ctx); err != nil {
+				return err
+			}
 		}
 		return r.flip(ctx, f, rep)
 	})

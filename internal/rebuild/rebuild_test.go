@@ -167,6 +167,7 @@ func (w *world) settled() {
 }
 
 func TestRebuildFlipAndRollback(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(200)
@@ -240,6 +241,7 @@ func TestRebuildFlipAndRollback(t *testing.T) {
 // TestPlantedDifferenceIsFound changes one generation behind the back of the
 // projector: the comparison says where, and the pointer stays.
 func TestPlantedDifferenceIsFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(60)
@@ -307,6 +309,7 @@ func TestPlantedDifferenceIsFound(t *testing.T) {
 
 // TestAcceptedDifference repairs a live generation that lost a row.
 func TestAcceptedDifference(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
@@ -324,6 +327,7 @@ func TestAcceptedDifference(t *testing.T) {
 // TestErasedStaysErased rebuilds after an erasure whose records the log still
 // holds.
 func TestErasedStaysErased(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(40)
@@ -366,6 +370,7 @@ func (w *world) deleteRecords(partition int32, before int64) {
 // TestOldestPartIsGone rebuilds after the log lost its oldest part, and after it
 // was made anew: what is gone comes from the live generation.
 func TestOldestPartIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pr := w.Project(nil)
 	page := &events.Event{MinReader: 1, OccurredAt: events.TimeOf(time.Now()), Group: w.Group, Worker: "host-1/aaaa0001", Body: &events.DedupPage{}}
@@ -411,6 +416,7 @@ func TestOldestPartIsGone(t *testing.T) {
 
 // TestLogShrinksMeanwhile lets the log lose records while they are being read.
 func TestLogShrinksMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(2000)
@@ -437,6 +443,7 @@ func TestLogShrinksMeanwhile(t *testing.T) {
 // TestOneAtATime starts several rebuilds at once: one runs, the others say who
 // it is.
 func TestOneAtATime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
@@ -475,6 +482,7 @@ func TestOneAtATime(t *testing.T) {
 // another waits for: the other takes over, and the first turns nothing when it
 // wakes up.
 func TestTakenOverIsNoticed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(20)
@@ -529,6 +537,7 @@ func TestTakenOverIsNoticed(t *testing.T) {
 // TestCutOffAnywhere ends the rebuild at random moments, again and again, and
 // goes on; the last call finds everything equal.
 func TestCutOffAnywhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Project(nil)
 	w.load(1500)
