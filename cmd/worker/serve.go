@@ -46,7 +46,7 @@ func serve(ctx context.Context, p *plan, clean *sanitize.Sanitizer, stderr io.Wr
 	}
 	w, err := worker.New(p.worker, deps)
 	if err != nil {
-		log.Error("worker cannot start", "err", clean.Error(err))
+		redact.Failed(log, p.Worker.Log == "text", "worker cannot start", clean, err)
 		return exitUsage
 	}
 	srv, err := admin.New(admin.Config{Addr: p.Worker.AdminAddr}, admin.Deps{
@@ -73,7 +73,7 @@ func serve(ctx context.Context, p *plan, clean *sanitize.Sanitizer, stderr io.Wr
 	stopAdmin()
 	err = errors.Join(err, <-adminDone)
 	if err != nil {
-		log.Error("worker failed", "err", clean.Error(err))
+		redact.Failed(log, p.Worker.Log == "text", "worker failed", clean, err)
 		return exitFailed
 	}
 	return exitDone

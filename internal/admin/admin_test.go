@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -78,6 +79,7 @@ func TestChecksFollowTheProcess(t *testing.T) {
 	}{
 		{"both well", nil, nil},
 		{"not ready", nil, errors.New("no assignment\nforged: ok")},
+		{"several problems", nil, fmt.Errorf("not projecting: %w", errors.Join(errors.New("a"), errors.New("b\nc")))},
 		{"dead", errors.New("tick stuck"), errors.New("tick stuck")},
 		{"well again", nil, nil},
 	} {
@@ -87,6 +89,12 @@ func TestChecksFollowTheProcess(t *testing.T) {
 			status, body := get(t, "http://"+addr+path)
 			if want == nil {
 				if status != 200 || body != "ok\n" {
+					t.Errorf("%s, %s: got %d %q", tt.name, path, status, body)
+				}
+				continue
+			}
+			if tt.name == "several problems" {
+				if status != 503 || body != "not projecting: a\nnot projecting: b\\nc\n" {
 					t.Errorf("%s, %s: got %d %q", tt.name, path, status, body)
 				}
 				continue

@@ -170,14 +170,16 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check answers 200 "ok", or 503 with the reason.
+// check answers 200 "ok", or 503 with the reasons, one a line.
 func (s *Server) check(reason func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		if err := reason(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprintln(w, s.deps.Sanitizer.Error(err))
+			for _, problem := range s.deps.Sanitizer.Problems(err) {
+				fmt.Fprintln(w, problem)
+			}
 			return
 		}
 		fmt.Fprintln(w, "ok")

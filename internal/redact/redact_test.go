@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/ch-go"
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -129,6 +130,31 @@ func TestNothingPassesTheLogRaw(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(out), &line); err != nil || line.Number != 7 || len(line.G.List) != 2 || !line.G.Flag {
 				t.Errorf("%v: %+v", err, line)
+			}
+		}
+	}
+}
+
+func TestProblemsAndDurationsInTheLog(t *testing.T) {
+	clean := redact.New(nil, nil)
+	several := fmt.Errorf("checking: %w", errors.Join(errors.New("a"), errors.New("b\nc")))
+	for _, tt := range []struct {
+		text bool
+		want []string
+	}{
+		{false, []string{`"pause":"102.061854ms"`, `"wait":{"for":"1m0s"}`, `"raw":["checking: a","checking: b\\nc"]`, `"stack":["goroutine 1","x.go:1"]`,
+			`"msg":"it failed","err":["checking: a","checking: b\\nc"]}`, `"msg":"it failed","err":"alone"}`}},
+		{true, []string{"pause=102.061854ms", "wait.for=1m0s", `raw="checking: a | checking: b\\nc"`, `stack="goroutine 1 | x.go:1"`,
+			`msg="it failed" err="checking: a"`, `msg="it failed" err="checking: b\\nc"`, `msg="it failed" err=alone`}},
+	} {
+		var b strings.Builder
+		log := redact.NewLog(&b, tt.text, slog.LevelInfo, clean)
+		log.Info("m", "pause", 102061854*time.Nanosecond, slog.Group("wait", "for", time.Minute), "raw", several, "stack", []string{"goroutine 1", "x.go:1"})
+		redact.Failed(log, tt.text, "it failed", clean, several)
+		redact.Failed(log, tt.text, "it failed", clean, errors.New("alone"))
+		for _, want := range tt.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("no %s in\n%s", want, b.String())
 			}
 		}
 	}

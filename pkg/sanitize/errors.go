@@ -39,6 +39,67 @@ func (z *Sanitizer) Error(err error) (text Text) {
 	return z.Clean(w.text(err, 0))
 }
 
+// Problems returns the sanitised message of each of the errors that err joins
+// (errors.Join), each with the words that wrap all of them, and one of every
+// other error; nil for nil. A line break in a message is escaped as everywhere:
+// it makes no problem of its own. At most maxNodes are returned.
+func (z *Sanitizer) Problems(err error) (texts []Text) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // a method of err
+			z.closed.Add(1)
+			texts = []Text{{marker}}
+		}
+	}()
+	for _, problem := range apart(err, 0) {
+		if len(texts) == maxNodes {
+			break
+		}
+		texts = append(texts, z.Error(problem))
+	}
+	return texts
+}
+
+// apart returns the errors that err joins, each under the words that wrap them.
+func apart(err error, depth int) []error {
+	inner := unwrap(err)
+	if depth > maxDepth || len(inner) == 0 {
+		return []error{err}
+	}
+	if len(inner) == 1 {
+		under := apart(inner[0], depth+1)
+		words, found := strings.CutSuffix(err.Error(), inner[0].Error())
+		if len(under) == 1 || !found {
+			return []error{err}
+		}
+		for i, e := range under {
+			under[i] = &wrapped{words, e}
+		}
+		return under
+	}
+	if err.Error() != errors.Join(inner...).Error() {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range inner {
+		if e != nil {
+			all = append(all, apart(e, depth+1)...)
+		}
+	}
+	return all
+}
+
+// wrapped is one of several errors under the words that wrap all of them.
+type wrapped struct {
+	words string
+	err   error
+}
+
+func (w *wrapped) Error() string { return w.words + w.err.Error() }
+func (w *wrapped) Unwrap() error { return w.err }
+
 // walk writes the text of an error tree.
 type walk struct {
 	z     *Sanitizer

@@ -133,3 +133,33 @@ func TestFailedClosed(t *testing.T) {
 		t.Errorf("counted %d", z.FailedClosed())
 	}
 }
+
+func TestProblems(t *testing.T) {
+	secret := "hunter" + "2hunter2"
+	clean := New(Config{Secrets: []string{secret}})
+	two := errors.Join(errors.New("a"), nil, errors.New("b\nforged"))
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New("one"), "one"},
+		{errors.New("one\ntwo"), `one\ntwo`},
+		{two, `a|b\nforged`},
+		{fmt.Errorf("x: %w", fmt.Errorf("y: %w", two)), `x: y: a|x: y: b\nforged`},
+		{errors.Join(fmt.Errorf("x: %w", two), errors.New("c "+secret)), `x: a|x: b\nforged|c [REDACTED]`},
+		{fmt.Errorf("%w, and %w", errors.New("a"), errors.New("b")), "a, and b"},
+		{fmt.Errorf("(%w)", two), `(a\nb\nforged)`},
+		{fmt.Errorf("x: %w", errors.Join(&os.PathError{Op: "open", Path: "/srv/" + secret + "/data.csv", Err: os.ErrNotExist}, errors.New("b"))), "x: open data.csv: file does not exist|x: b"},
+		{&loopError{}, marker},
+		{panicError{}, marker},
+	} {
+		var got []string
+		for _, text := range clean.Problems(tt.err) {
+			got = append(got, text.String())
+		}
+		if strings.Join(got, "|") != tt.want {
+			t.Errorf("got %q, want %q", strings.Join(got, "|"), tt.want)
+		}
+	}
+}

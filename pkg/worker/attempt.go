@@ -94,7 +94,7 @@ func (w *Worker) outcome(ctx context.Context, err error) *result {
 	outcome, failure, name := classify(ctx, err)
 	text := w.deps.Sanitizer.Error(err)
 	if p, ok := errors.AsType[*panicError](err); ok {
-		w.deps.Log.Error("handler panicked", "err", text, "stack", w.deps.Sanitizer.Clean(string(p.stack)))
+		w.deps.Log.Error("handler panicked", "err", text, "stack", w.cleanLines(p.stack))
 	}
 	return &result{outcome: outcome, failure: failure,
 		err: events.Error{Class: failure.Class, Type: w.errorType(name), Message: text, Fingerprint: w.deps.Sanitizer.Fingerprint(text)}}
@@ -145,4 +145,19 @@ func (w *Worker) interrupt(moment time.Duration) {
 	if stuck > 0 {
 		w.deps.Log.Warn("handlers ignore their cancelled context", "handlers", stuck)
 	}
+}
+
+// maxStackLines bounds what is logged of a stack.
+const maxStackLines = 100
+
+// cleanLines returns the lines of a stack, each cleaned.
+func (w *Worker) cleanLines(stack []byte) []string {
+	var lines []string
+	for line := range strings.Lines(string(stack)) {
+		if len(lines) == maxStackLines {
+			break
+		}
+		lines = append(lines, w.deps.Sanitizer.Clean(strings.TrimRight(line, "\n")).String())
+	}
+	return lines
 }
