@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +27,7 @@ import (
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/projector"
 	"github.com/jobtrail/jobtrail/internal/redact"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 	"github.com/jobtrail/jobtrail/pkg/sanitize"
 )
 
@@ -44,6 +48,16 @@ type Own struct {
 // Validate reports what is wrong with the values.
 func (o Own) Validate() error {
 	_, err := o.level()
+	for i, g := range o.Groups {
+		if problem := (retrytopics.Topology{Group: g, Jobs: []string{"any"}, Tiers: retrytopics.DefaultTiers()}).Validate(); problem != nil {
+			err = errors.Join(err, fmt.Errorf("JOBTRAIL_GROUPS: %w", problem))
+		} else if slices.Contains(o.Groups[:i], g) {
+			err = errors.Join(err, fmt.Errorf("JOBTRAIL_GROUPS: group %q is named twice", g))
+		}
+	}
+	if _, _, bad := net.SplitHostPort(o.AdminAddr); bad != nil {
+		err = errors.Join(err, fmt.Errorf("JOBTRAIL_ADMIN_ADDR: %q is not host:port", o.AdminAddr))
+	}
 	if o.Log != "json" && o.Log != "text" {
 		err = errors.Join(err, fmt.Errorf("JOBTRAIL_LOG: %q is neither json nor text", o.Log))
 	}
@@ -69,10 +83,14 @@ func main() {
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		if args[0] == "--help" || args[0] == "-h" {
-			fmt.Fprintln(stdout, "Usage: projector\n\nCopies the evidence logs of worker groups into ClickHouse, exactly once, until it is\ntold to stop (SIGTERM, SIGINT). It migrates the store's schema at its start.\n\nEnvironment:")
+			fmt.Fprintln(stdout, "Usage: projector [--version | --help]\n\nCopies the evidence logs of worker groups into ClickHouse, exactly once, until it is\ntold to stop (SIGTERM, SIGINT). It migrates the store's schema at its start.\n\nEnvironment:")
 			if err := connect.WriteText(stdout, connect.Reference(config{})); err != nil {
 				return 1
 			}
+			return 0
+		}
+		if args[0] == "--version" && len(args) == 1 {
+			fmt.Fprintf(stdout, "projector %s\n", buildVersion())
 			return 0
 		}
 		fmt.Fprintf(stderr, "projector: unexpected argument %s; it is configured by environment variables, see --help\n", redact.New(nil, environ).Clean(args[0]))
@@ -88,10 +106,19 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	level, _ := cfg.level() // valid, or Parse had said so
 	log := redact.NewLog(stderr, cfg.Log == "text", level, clean)
 	if err := serve(ctx, cfg, clean, log); err != nil {
-		log.Error("the projector ended", "error", clean.Error(err))
+		redact.Failed(log, cfg.Log == "text", "projector failed", clean, err)
 		return 1
 	}
+	log.Info("projector stopped")
 	return 0
+}
+
+// buildVersion is what the Go toolchain recorded.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 func serve(ctx context.Context, cfg config, clean *sanitize.Sanitizer, log *slog.Logger) error {
@@ -130,7 +157,7 @@ func serve(ctx context.Context, cfg config, clean *sanitize.Sanitizer, log *slog
 	if err != nil {
 		return err
 	}
-	log.Info("projector started", "admin_addr", server.Addr(), "groups", cfg.Groups, "database", layout.Database)
+	log.Info("projector started", "version", buildVersion(), "admin_addr", server.Addr(), "groups", cfg.Groups, "database", layout.Database)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serving) }()

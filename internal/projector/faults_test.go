@@ -160,9 +160,8 @@ func TestServerLostAcknowledgedRows(t *testing.T) {
 			w.Arrived(total)
 			w.Eventually("it goes on", func() bool { return w.Count("SELECT max(position) FROM DB.v_positions") == uint64(total) })
 			w.Audit(total)
-			if n := w.Count("SELECT count() FROM DB.batches WHERE rev = '2.1'"); n == 0 {
-				t.Error("no batch went under a new revision")
-			}
+			// The note of a batch follows its rows.
+			w.Eventually("a batch went under a new revision", func() bool { return w.Count("SELECT count() FROM DB.batches WHERE rev = '2.1'") > 0 })
 			if n := w.Count("SELECT count() FROM DB.v_jobs WHERE state = 'succeeded' AND complete"); n != 30 {
 				t.Errorf("%d jobs are complete, want 30", n)
 			}
@@ -434,4 +433,26 @@ func TestOpenTransactionHoldsBack(t *testing.T) {
 		return uint64(at.At) == end()
 	})
 	w.Audit(n)
+}
+
+// TestReadyOnlyWhileKafkaAnswers has an idle projector lose its way to Kafka.
+func TestReadyOnlyWhileKafkaAnswers(t *testing.T) {
+	w := projectortest.New(t, 1)
+	p := w.Project(nil)
+	w.Eventually("it is ready", func() bool { return p.Ready() == nil })
+	p.Kafka.Cut()
+	w.Eventually("it is not ready", func() bool { return p.Ready() != nil })
+	p.Kafka.Mend()
+	w.Eventually("it is ready again", func() bool { return p.Ready() == nil })
+}
+
+// TestALogThatIsNotThereIsNamed has a mistyped group.
+func TestALogThatIsNotThereIsNamed(t *testing.T) {
+	w := projectortest.New(t, 1)
+	p := w.Project(func(c *projector.Config) { c.Groups = []string{w.Group + "-mistyped"} })
+	const want = "-mistyped.evidence does not exist: is "
+	w.Eventually("it says so", func() bool {
+		err := p.Ready()
+		return err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "`jobtrail topics apply --group "+w.Group+"-mistyped`")
+	})
 }

@@ -22,8 +22,14 @@ func (r *reader) watch(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.PositionEvery)
 	defer tick.Stop()
 	failing := false // the first failure of a row of them is logged
+	r.looked(time.Now())
 	for {
 		err := r.look(ctx, pending, complete)
+		if err == nil {
+			r.looked(time.Now())
+		} else if ctx.Err() == nil {
+			r.setProblem(r.worker, err)
+		}
 		if err != nil && !failing && ctx.Err() == nil {
 			r.log.Warn("looking at the log's end failed", "error", r.deps.Sanitizer.Error(err))
 		}
@@ -112,6 +118,13 @@ func (r *reader) look(ctx context.Context, pending map[int32]sample, complete ma
 	}
 	r.setProblem(r.worker, problem)
 	return problem
+}
+
+// looked notes when Kafka and the store last answered about the log.
+func (r *reader) looked(at time.Time) {
+	r.healthMu.Lock()
+	defer r.healthMu.Unlock()
+	r.answered[r.worker] = at
 }
 
 func later(a, b time.Time) time.Time {

@@ -48,7 +48,12 @@ type shared struct {
 	healthMu sync.Mutex
 	problems map[string]error // what keeps it from projecting, by worker group, or group and partition
 	readers  map[string]*reader
+	answered map[string]time.Time // when Kafka and the store last answered, by worker group
 }
+
+// silence is after how long without an answer of Kafka or of the store the
+// projector is not ready; PositionEvery on top of it.
+const silence = 10 * time.Second
 
 // New returns a Projector. It contacts nobody. An error names the field that is
 // wrong.
@@ -69,7 +74,7 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if deps.Sanitizer == nil {
 		deps.Sanitizer = sanitize.New(sanitize.Config{})
 	}
-	s := &shared{cfg: cfg, deps: deps, log: deps.Logger, metrics: newMetrics(deps.Registry, deps.Sanitizer), storeBack: make(chan struct{}, 1), repeats: make(chan struct{}, 1), problems: map[string]error{}, readers: map[string]*reader{}}
+	s := &shared{cfg: cfg, deps: deps, log: deps.Logger, metrics: newMetrics(deps.Registry, deps.Sanitizer), storeBack: make(chan struct{}, 1), repeats: make(chan struct{}, 1), problems: map[string]error{}, readers: map[string]*reader{}, answered: map[string]time.Time{}}
 	s.budget = &budget{limit: cfg.Memory, gauge: s.metrics.budgetBytes}
 	s.inserter = &inserter{server: deps.Server, timeout: cfg.InsertTimeout, slots: make(chan struct{}, cfg.Inserts), log: s.log, clean: deps.Sanitizer, metrics: s.metrics, fault: cfg.Fault}
 	s.inserter.breaker = gobreaker.NewCircuitBreaker(gobreaker.Settings{
@@ -151,14 +156,19 @@ func (s *shared) setProblem(group string, err error) {
 	}
 }
 
-// Ready returns nil while every log is being projected, and otherwise why it is
-// not. It is safe for concurrent use.
+// Ready returns nil while every log is being projected and both Kafka and the
+// store answered lately, and otherwise why not. It is safe for concurrent use.
 func (p *Projector) Ready() error {
 	p.s.healthMu.Lock()
 	defer p.s.healthMu.Unlock()
 	var problems []error
 	for _, g := range slices.Sorted(maps.Keys(p.s.problems)) {
 		problems = append(problems, fmt.Errorf("group %s: %w", g, p.s.problems[g]))
+	}
+	for _, g := range slices.Sorted(maps.Keys(p.s.answered)) {
+		if ago := time.Since(p.s.answered[g]); ago > silence+p.s.cfg.PositionEvery && p.s.problems[g] == nil {
+			problems = append(problems, fmt.Errorf("group %s: Kafka and the store have not both answered for %s", g, ago.Round(time.Second)))
+		}
 	}
 	if p.s.storeAway.Load() {
 		problems = append(problems, errors.New("the store is away"))

@@ -51,6 +51,7 @@ func (r *reader) run(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 200*time.Millisecond, 30*time.Second, 0
 	pause.Reset()
+	said := "" // what is the same again is not logged
 	for ctx.Err() == nil {
 		begun := time.Now()
 		err := r.session(ctx)
@@ -62,7 +63,11 @@ func (r *reader) run(ctx context.Context) {
 		}
 		wait := pause.NextBackOff()
 		r.setProblem(r.worker, err)
-		r.log.Warn("a session ended and another one begins", "error", r.deps.Sanitizer.Error(err), "pause", wait)
+		text := r.deps.Sanitizer.Error(err)
+		if text.String() != said {
+			r.log.Warn("a session ended and others begin until one works", "error", text, "pause", wait)
+		}
+		said = text.String()
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -134,6 +139,9 @@ func (r *reader) describe(ctx context.Context) (uuid.UUID, int, error) {
 		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, err)
 	}
 	t := topics[r.topic]
+	if errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
+		return uuid.Nil, 0, fmt.Errorf("the log %s does not exist: is %s the worker group that is meant (JOBTRAIL_GROUPS)? `jobtrail topics apply --group %s` with its job topics makes it: %w", r.topic, r.worker, r.worker, t.Err)
+	}
 	if t.Err != nil {
 		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, t.Err)
 	}

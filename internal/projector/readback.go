@@ -91,8 +91,11 @@ func (p *partition) logStart(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("listing start offsets: %w", err)
 	}
 	o, ok := starts.Lookup(p.r.topic, p.number)
-	if !ok || o.Err != nil {
-		return 0, fmt.Errorf("listing start offsets: no answer for partition %d: %w", p.number, o.Err)
+	if !ok {
+		return 0, fmt.Errorf("listing start offsets: the brokers do not know partition %d of %s yet", p.number, p.r.topic)
+	}
+	if o.Err != nil {
+		return 0, fmt.Errorf("listing the start offset of partition %d: %w", p.number, o.Err)
 	}
 	return o.Offset, nil
 }

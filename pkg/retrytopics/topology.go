@@ -189,6 +189,61 @@ func (p Problem) String() string {
 	return fmt.Sprintf("topic %s: %s is %s, wanted %s: %s", p.Topic, p.Setting, p.Found, p.Wanted, p.Why)
 }
 
+// Summarise returns the problems as lines, those that differ only by their
+// topic as one.
+func Summarise(problems []Problem) []string {
+	var lines []string
+	for i, p := range problems {
+		same := func(o Problem) bool {
+			return p.Setting == o.Setting && p.Found == o.Found && p.Wanted == o.Wanted && p.Why == o.Why
+		}
+		if p.Setting == "existence" {
+			same = func(o Problem) bool { return o.Setting == "existence" }
+		}
+		if slices.ContainsFunc(problems[:i], same) {
+			continue
+		}
+		var topics []string
+		for _, o := range problems[i:] {
+			if same(o) {
+				topics = append(topics, o.Topic)
+			}
+		}
+		switch {
+		case len(topics) == 1:
+			lines = append(lines, p.String())
+		case p.Setting == "existence":
+			lines = append(lines, fmt.Sprintf("topics %s are missing: records would have no place; run `jobtrail topics apply`", shortList(topics)))
+		default:
+			lines = append(lines, fmt.Sprintf("topics %s: %s is %s, wanted %s: %s", shortList(topics), p.Setting, p.Found, p.Wanted, p.Why))
+		}
+	}
+	return lines
+}
+
+// shortList names the first topics and counts the others.
+func shortList(topics []string) string {
+	const shown = 4
+	if len(topics) <= shown+1 {
+		return strings.Join(topics[:len(topics)-1], ", ") + " and " + topics[len(topics)-1]
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(topics[:shown], ", "), len(topics)-shown)
+}
+
+// ApplyCommand is the command that gives the group its topics. partitions is
+// that of a topic found, or 0 to leave the number open.
+func (t Topology) ApplyCommand(partitions int) string {
+	n := "N"
+	if partitions > 0 {
+		n = strconv.Itoa(partitions)
+	}
+	command := fmt.Sprintf("jobtrail topics apply --group %s --jobs %s --partitions %s", t.Group, strings.Join(t.Jobs, ","), n)
+	if !slices.Equal(t.Tiers, DefaultTiers()) {
+		command += fmt.Sprintf(" --tiers '%s'", t.Tiers)
+	}
+	return command
+}
+
 // MaxJobBytes returns the largest max.message.bytes of the job topics found,
 // Kafka's default when none is.
 func (t Topology) MaxJobBytes(found map[string]Found) int {

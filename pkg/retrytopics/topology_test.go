@@ -164,3 +164,32 @@ func TestValidateNamesBadTopologies(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestProblemsThatAreTheSameAreOneLine(t *testing.T) {
+	grown := func(topic string) Problem { return Problem{topic, "partitions", "2", "3", "why"} }
+	for _, tt := range []struct {
+		problems []Problem
+		want     []string
+	}{
+		{nil, nil},
+		{[]Problem{grown("a")}, []string{"topic a: partitions is 2, wanted 3: why"}},
+		{[]Problem{grown("a"), {"a", "retention.ms", "1", "2", "x"}, grown("b")}, []string{"topics a and b: partitions is 2, wanted 3: why", "topic a: retention.ms is 1, wanted 2: x"}},
+		{[]Problem{grown("a"), grown("b"), grown("c"), grown("d"), grown("e"), grown("f")}, []string{"topics a, b, c, d and 2 more: partitions is 2, wanted 3: why"}},
+		{[]Problem{{"a", "existence", "missing", "a topic", "records of the dlq"}, {"b", "existence", "missing", "a topic", "records of the jobs"}},
+			[]string{"topics a and b are missing: records would have no place; run `jobtrail topics apply`"}},
+	} {
+		if got := Summarise(tt.problems); !slices.Equal(got, tt.want) {
+			t.Errorf("got  %q\nwant %q", got, tt.want)
+		}
+	}
+}
+
+func TestApplyCommand(t *testing.T) {
+	const own = "jobtrail topics apply --group shop --jobs shop.jobs,mail --partitions N --tiers '0s 1s 10m'"
+	if got := shop.ApplyCommand(0); got != own {
+		t.Errorf("got %s", got)
+	}
+	if got := (Topology{Group: "g", Jobs: []string{"j"}, Tiers: DefaultTiers()}).ApplyCommand(6); got != "jobtrail topics apply --group g --jobs j --partitions 6" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,9 +20,20 @@ func (w *Worker) assigned(_ context.Context, cl *kgo.Client, parts map[string][]
 	w.mu.Lock()
 	member, _ := cl.GroupMetadata()
 	w.l.assign(member, parts)
+	level := w.moving(slog.LevelInfo)
 	w.mu.Unlock()
 	cl.ResumeFetchPartitions(parts) // pauses survive a reassignment
-	w.deps.Log.Info("partitions assigned", "partitions", count(parts))
+	w.deps.Log.Log(w.life, level, "partitions assigned", "partitions", count(parts))
+}
+
+// moving is the level at which partitions that come and go are logged: while
+// lanes cannot form they do so all the time, which is said once. The caller
+// holds mu.
+func (w *Worker) moving(level slog.Level) slog.Level {
+	if w.misfit != nil {
+		return slog.LevelDebug
+	}
+	return level
 }
 
 // offsetsFetched notes the commits of lanes with their metadata, before
@@ -69,7 +82,9 @@ func (w *Worker) adjustOffsets(ctx context.Context, offsets map[string]map[int32
 			if _, ok := w.commits[key]; !ok {
 				if restored[p] == nil {
 					var err error
-					if restored[p], err = w.restore(ctx, p); err != nil {
+					if restored[p], err = w.restore(ctx, p); errors.Is(err, errNoPartition) {
+						return nil, w.cannotForm(ctx, topic, p, err)
+					} else if err != nil {
 						return nil, err
 					}
 				}
@@ -82,6 +97,7 @@ func (w *Worker) adjustOffsets(ctx context.Context, offsets map[string]map[int32
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.misfit = nil
 	for key, at := range starts {
 		w.l.fetched(key.topic, key.partition, at, w.commits[key])
 		delete(w.commits, key)
@@ -91,6 +107,27 @@ func (w *Worker) adjustOffsets(ctx context.Context, offsets map[string]map[int32
 	}
 	return offsets, nil
 }
+
+// cannotForm says, once, that a topic has a partition that others of the group
+// lack, and holds up the next try: the client makes one at once.
+func (w *Worker) cannotForm(ctx context.Context, topic string, p int32, err error) error {
+	err = fmt.Errorf("topic %s has partition %d and other topics of group %s lack it, so no partition can be worked on: somebody added partitions; `jobtrail doctor` shows it, and with the workers stopped %s mends it: %w",
+		topic, p, w.cfg.Group, w.topo.ApplyCommand(0), err)
+	w.mu.Lock()
+	first := w.misfit == nil
+	w.misfit = err
+	w.mu.Unlock()
+	if first {
+		w.deps.Log.Error("partitions cannot be worked on", "err", w.deps.Sanitizer.Error(err))
+	}
+	if err := pause(ctx, misfitPause); err != nil {
+		return err
+	}
+	return err
+}
+
+// misfitPause is how long the group is left alone when its topics do not fit.
+const misfitPause = 5 * time.Second
 
 // form starts the recovery of a partition number whose lanes are all ours. The
 // caller holds mu.
@@ -135,7 +172,10 @@ func (w *Worker) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32
 	}
 	w.let(parts)
 	w.metrics.lost.Add(float64(count(parts)))
-	w.deps.Log.Warn("partitions lost", "partitions", count(parts))
+	w.mu.Lock()
+	level := w.moving(slog.LevelWarn)
+	w.mu.Unlock()
+	w.deps.Log.Log(w.life, level, "partitions lost", "partitions", count(parts))
 }
 
 func (w *Worker) let(parts map[string][]int32) {
@@ -162,7 +202,7 @@ func (w *Worker) fetch(ctx context.Context) {
 			return
 		}
 		fetches.EachError(func(topic string, p int32, err error) {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !errors.Is(err, errNoPartition) { // which is said once
 				w.deps.Log.Error("fetching", "topic", topic, "partition", p, "err", w.deps.Sanitizer.Error(err))
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,12 +39,8 @@ func (w *Worker) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if problems := w.topo.Check(found); len(problems) > 0 {
-		errs := make([]error, len(problems))
-		for i, p := range problems {
-			errs[i] = errors.New(p.String())
-		}
-		return fmt.Errorf("checking the topics of group %s: %w", w.cfg.Group, errors.Join(errs...))
+	if err := w.unfit(found); err != nil {
+		return err
 	}
 	w.l.topicIDs = make(map[string]uuid.UUID)
 	w.l.maxBytes = make(map[string]int)
@@ -54,6 +51,35 @@ func (w *Worker) preflight(ctx context.Context) error {
 	}
 	w.session, err = sessionTimeout(ctx, w.admin, w.control, w.cfg.Group)
 	return err
+}
+
+// unfit says what is wrong with the topics, what is the same of several in one
+// sentence; missing ones with the command that makes them.
+func (w *Worker) unfit(found map[string]retrytopics.Found) error {
+	problems := w.topo.Check(found)
+	var missing []string
+	partitions := found[w.topo.Evidence()].Partitions
+	for _, p := range problems {
+		if p.Setting == "existence" {
+			missing = append(missing, p.Topic)
+		}
+	}
+	for _, j := range w.topo.Jobs {
+		partitions = max(partitions, found[j].Partitions)
+	}
+	var errs []error
+	if len(missing) > 0 {
+		of := strconv.Itoa(len(missing)) + " topics"
+		if len(missing) <= 3 {
+			of = strings.Join(missing, ", ")
+		}
+		errs = append(errs, fmt.Errorf("%s of group %s missing; make what is missing with: %s", of, w.cfg.Group, w.topo.ApplyCommand(partitions)))
+	}
+	problems = slices.DeleteFunc(problems, func(p retrytopics.Problem) bool { return p.Setting == "existence" })
+	for _, line := range retrytopics.Summarise(problems) {
+		errs = append(errs, fmt.Errorf("checking the topics of group %s: %s", w.cfg.Group, line))
+	}
+	return errors.Join(errs...)
 }
 
 func checkFeatures(ctx context.Context, cl *kgo.Client) error {

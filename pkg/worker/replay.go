@@ -149,6 +149,10 @@ func (w *Worker) stableEnd(ctx context.Context, p int32) (int64, error) {
 	}
 }
 
+// errNoPartition says that a topic has fewer partitions than another one of the
+// group.
+var errNoPartition = errors.New("the brokers do not know the partition")
+
 func offsetOf(p int32) func(kadm.ListedOffsets, error) (int64, error) {
 	return func(os kadm.ListedOffsets, err error) (int64, error) {
 		if err != nil {
@@ -161,7 +165,7 @@ func offsetOf(p int32) func(kadm.ListedOffsets, error) (int64, error) {
 			}
 		})
 		if err == nil && found < 0 {
-			err = fmt.Errorf("the brokers know no partition %d", p)
+			err = fmt.Errorf("partition %d: %w", p, errNoPartition)
 		}
 		return found, err
 	}

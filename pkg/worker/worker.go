@@ -38,6 +38,10 @@ const (
 	cutMoment = 2 * time.Second
 	// lastTick is how long a shutdown waits for the transaction in hand.
 	lastTick = 10 * time.Second
+	// askEvery is how often a worker, idle or not, asks the brokers for an answer,
+	// and silence after how long without one it is not ready.
+	askEvery = 2 * time.Second
+	silence  = 10 * time.Second
 	// slowTick is after how long without an answer the worker is not ready.
 	slowTick = 5 * time.Second
 	// stuckAfter is how long after its timeout a handler counts as stuck.
@@ -79,6 +83,8 @@ type Worker struct {
 	progress chan struct{} // closed and renewed with every committed tick
 	problem  error         // why ticks do not succeed
 	writing  time.Time     // when the tick in hand began; zero between ticks
+	answered time.Time     // when the brokers last did
+	misfit   error         // why lanes cannot form
 	joined   bool
 
 	flowing    sync.Mutex // one pause or resume at a time
@@ -208,6 +214,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.deps.Log.Warn("a type with so long a timeout is better off in a topic of its own", "job_type", t.Name, "timeout", t.Policy.Timeout)
 		}
 	}
+	w.mu.Lock()
+	w.answered = time.Now()
+	w.mu.Unlock()
 	w.deps.Log.Info("worker started", "group", w.cfg.Group, "worker", w.l.worker, "session", w.session)
 
 	fetching, stopFetching := context.WithCancel(life)
@@ -216,8 +225,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	running.Go(func() { w.fetch(fetching) })
 	ticking, enough := make(chan error, 1), make(chan struct{})
 	running.Go(func() { ticking <- w.ticks(life, enough) })
+	running.Go(func() { w.ask(fetching) })
 	running.Go(func() { w.watch(life) })
 
+	stuck := false
 	select {
 	case <-ctx.Done():
 		w.shutdown(stopFetching)
@@ -226,6 +237,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		case err = <-ticking:
 		case <-time.After(lastTick):
 			w.deps.Log.Error("the last transaction could not be ended: the next owner ends it")
+			stuck = true
 		}
 	case err = <-w.failed:
 	case err = <-ticking:
@@ -237,7 +249,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopFetching()
 	w.consumer.CloseAllowingRebalance()
 	for i := range w.producers {
-		if cl := w.producers[i].cl; cl != nil && err != nil {
+		if cl := w.producers[i].cl; cl != nil && (err != nil || stuck) {
 			cl.Close()
 		}
 	}
@@ -278,6 +290,39 @@ func away(err error) bool {
 		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, kgo.ErrClientClosed) || kerr.IsRetriable(err)
+}
+
+// ask asks the brokers for an answer, again and again, so that an idle worker
+// knows, too, when they are away.
+func (w *Worker) ask(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	away := false // what is the same again is not logged
+	for {
+		try, cancel := context.WithTimeout(ctx, silence/2)
+		err := w.control.Ping(try)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			w.mu.Lock()
+			w.answered = time.Now()
+			w.mu.Unlock()
+		}
+		switch {
+		case err != nil && !away:
+			w.deps.Log.Warn("the brokers do not answer", "err", w.deps.Sanitizer.Error(err))
+		case err == nil && away:
+			w.deps.Log.Info("the brokers answer again")
+		}
+		away = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // shutdown drains the worker and leaves the group.
@@ -371,6 +416,10 @@ func (w *Worker) Ready() error {
 		return fmt.Errorf("writing evidence: %w", w.problem)
 	case !w.writing.IsZero() && time.Since(w.writing) > slowTick:
 		return fmt.Errorf("writing evidence: the brokers have not answered for %v", time.Since(w.writing).Round(time.Second))
+	case !w.answered.IsZero() && time.Since(w.answered) > silence:
+		return fmt.Errorf("the brokers have not answered for %v", time.Since(w.answered).Round(time.Second))
+	case w.misfit != nil:
+		return w.misfit
 	case w.l.closing:
 		return errShutdown
 	case w.l.hold:
