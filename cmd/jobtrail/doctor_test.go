@@ -97,7 +97,7 @@ func TestDoctorOnAHealthyStack(t *testing.T) {
 		"queues":       "ok " + name + ": not finished: at most 0; waiting for a retry: at most 0\n",
 		"projector":    "warn " + name + ": no projector has run: the evidence is only on the log\n",
 		"transactions": "ok " + name + ": no transaction is open for more than 1m0s (records in open ones: 0)\n",
-		"clickhouse":   "ok : answers; its version is 26.7.",
+		"clickhouse":   "ok : answers; its version is 26.7.2\n",
 		"database":     "warn nobody_migrated_this: has no tables yet",
 		"clock":        "ok : not compared with the brokers'",
 	} {

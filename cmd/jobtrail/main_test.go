@@ -45,7 +45,7 @@ func TestClientsReportTheEnvironment(t *testing.T) {
 	if !errors.As(err, &exit) || exit.code != exitUsage {
 		t.Fatalf("got %v, want a usage error", err)
 	}
-	for _, want := range []string{"KAFKA_BROKERS: is required", "KAFKA_TLS: want switch"} {
+	for _, want := range []string{"KAFKA_BROKERS: is required", `KAFKA_TLS is "x", it must be true or false`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

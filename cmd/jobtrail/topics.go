@@ -23,6 +23,7 @@ type topicsFlags struct {
 	Tiers             string   `placeholder:"LIST" help:"Delays of the retry topics, such as '0s 1s 30s 10m'; those of the workers (${tiers})."`
 	ReplicationFactor int      `placeholder:"R" help:"Replicas of topics that are created; the brokers' default when not given."`
 	Start             string   `default:"earliest" placeholder:"WHERE" help:"Where a new group begins in its job topics: earliest, latest or a time (RFC 3339 or unix ms) (${default})."`
+	GrowShared        bool     `help:"Add partitions to a job topic that other worker groups consume, too; they cannot work until their own topics have grown."`
 	timeoutFlag
 	outputFlag
 }
@@ -31,7 +32,7 @@ type topicsFlags struct {
 func (f *topicsFlags) Environment() any { return connect.Kafka{} }
 
 func (f *topicsFlags) request() (operate.TopicsRequest, error) {
-	req := operate.TopicsRequest{Partitions: f.Partitions, Replication: f.ReplicationFactor,
+	req := operate.TopicsRequest{Partitions: f.Partitions, Replication: f.ReplicationFactor, GrowShared: f.GrowShared,
 		Topology: retrytopics.Topology{Group: f.Group, Jobs: f.Jobs, Tiers: retrytopics.DefaultTiers()}}
 	var err error
 	if f.Tiers != "" {

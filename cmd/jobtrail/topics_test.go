@@ -195,3 +195,52 @@ func mustTopology(t *testing.T, group, jobs string) retrytopics.Topology {
 	}
 	return retrytopics.Topology{Group: group, Jobs: strings.Split(jobs, ","), Tiers: tiers}
 }
+
+// A job topic of two groups is not grown under the feet of the other one.
+func TestTopicsOfOthersDoNotGrowUnasked(t *testing.T) {
+	onBoth(t, func(t *testing.T, environ []string, cl *kgo.Client, name string) {
+		args := func(verb, group, partitions string, more ...string) []string {
+			return append([]string{"topics", verb, "--group", group, "--jobs", name + "-j", "--partitions", partitions, "--tiers", "0s 2m"}, more...)
+		}
+		one, two := name+"1", name+"2"
+		must(t, 0, environ, args("apply", one, "2")...)
+		must(t, 0, environ, args("apply", two, "2")...)
+		command := "`jobtrail topics apply --group " + one + " --jobs " + name + "-j --partitions 3 --tiers '0s 2m'`"
+		for _, verb := range []string{"plan", "apply"} {
+			_, stderr := must(t, exitFailed, environ, args(verb, two, "3")...)
+			if !strings.Contains(stderr, "worker group "+one+" consumes it, too, and would stop") || !strings.Contains(stderr, command) || !strings.Contains(stderr, "--grow-shared") {
+				t.Errorf("%s: %s", verb, stderr)
+			}
+		}
+		topics, err := kadm.NewClient(cl).ListTopics(t.Context(), name+"-j", two+".evidence")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for topic, d := range topics {
+			if len(d.Partitions) != 2 {
+				t.Errorf("%s has %d partitions", topic, len(d.Partitions))
+			}
+		}
+		out, _ := must(t, 0, environ, args("apply", two, "3", "--grow-shared")...)
+		if flat := strings.Join(strings.Fields(out), " "); !strings.Contains(flat, "note: The worker group "+one+" consumes topic "+name+"-j, too, and cannot work") || !strings.Contains(flat, command) {
+			t.Errorf("got %s", out)
+		}
+		// The doctor says the one fact once, and what to do.
+		out, _ = mustDiagnose(t, environ, one)
+		if n := strings.Count(out, "partitions is 2, wanted 3"); n != 1 || !strings.Contains(out, "stop the group's workers") || !strings.Contains(out, strings.Trim(command, "`")) {
+			t.Errorf("the fact is said %d times in\n%s", n, out)
+		}
+		// What the group lacks is its own to grow.
+		must(t, 0, environ, args("apply", one, "3")...)
+		if out, _ := mustDiagnose(t, environ, one); strings.Contains(out, "partitions is") {
+			t.Errorf("got %s", out)
+		}
+	})
+}
+
+// mustDiagnose runs doctor, flat, whatever it finds.
+func mustDiagnose(t *testing.T, environ []string, group string) (string, int) {
+	t.Helper()
+	code, out, _ := call(t, environ, "doctor", "--group", group)
+	return strings.Join(strings.Fields(out), " "), code
+}

@@ -168,7 +168,7 @@ func TestUpAndDown(t *testing.T) {
 	})
 	t.Run("down with one already dead", func(t *testing.T) {
 		killIn(t, dir, "clickhouse")
-		if errs := down(t, dir); !strings.Contains(errs, "ClickHouse 26.7.2.1 does not run.") || !strings.Contains(errs, "Kafka 4.3.1 is stopped") {
+		if errs := down(t, dir); !strings.Contains(errs, "ClickHouse 26.7.2 does not run.") || !strings.Contains(errs, "Kafka 4.3.1 is stopped") {
 			t.Errorf("down said: %s", errs)
 		}
 		if left := pids(t, dir); len(left) != 0 {

@@ -23,8 +23,9 @@ const (
 	kafkaVersion      = "4.3.1"
 	clickHouseVersion = "26.7.3"
 	libraryPackage    = "@chdb/lib-linux-x64-gnu"
-	// clickHouseServerVersion is what the server in the library calls itself.
-	clickHouseServerVersion = "26.7.2.1"
+	// clickHouseServerVersion is what the server in the library calls itself,
+	// without its build.
+	clickHouseServerVersion = "26.7.2"
 )
 
 //go:embed pinned

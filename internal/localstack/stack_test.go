@@ -263,7 +263,7 @@ func TestClickHouseIsCalledWhatItCallsItself(t *testing.T) {
 	if err := clickHouseConn(t, stack.ClickHouseAddr()).QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(progress.String(), "ClickHouse "+version+" answers after") {
+	if version = version[:strings.LastIndexByte(version, '.')]; !strings.Contains(progress.String(), "ClickHouse "+version+" answers after") {
 		t.Errorf("the server calls itself %s; progress says\n%s", version, progress.String())
 	}
 }

@@ -69,8 +69,17 @@ func (d Diagnosis) topics(ctx context.Context, r *report, g Group) {
 			}
 		}
 	}
-	for _, p := range problems {
-		r.add(Fail, "topics", name, "`jobtrail topics plan`, then `jobtrail topics apply`", "%s", p)
+	slices.SortFunc(problems, func(a, b retrytopics.Problem) int { return strings.Compare(a.Topic, b.Topic) })
+	most := g.Partitions
+	for _, f := range found {
+		most = max(most, f.Partitions)
+	}
+	for _, line := range retrytopics.Summarise(problems) {
+		do := "`jobtrail topics plan`, then `jobtrail topics apply`"
+		if strings.Contains(line, ": partitions is ") && len(t.Jobs) > 0 {
+			do = fmt.Sprintf("stop the group's workers, which cannot work so; then `%s`; then start them", t.ApplyCommand(most))
+		}
+		r.add(Fail, "topics", name, do, "%s", line)
 	}
 	if len(t.Tiers) == 0 || t.Tiers[0] != 0 {
 		r.add(Fail, "topics", name, "`jobtrail topics apply`", "there is no topic %s, which hops without a delay need", t.Retry(0))

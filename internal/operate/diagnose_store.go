@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Least version of ClickHouse.
@@ -18,6 +19,10 @@ func (d Diagnosis) store(ctx context.Context, r *report) {
 	if err := d.Store.QueryRow(ctx, "SELECT version()").Scan(&version); err != nil {
 		r.add(Fail, "clickhouse", "", "start the server, or correct CLICKHOUSE_ADDR and its user, password and TLS variables", "does not answer: %s", r.clean.Error(err))
 		return
+	}
+	// Four numbers look like an IP address, which is no text to show.
+	if parts := strings.SplitN(version, ".", 4); len(parts) == 4 {
+		version = strings.Join(parts[:3], ".")
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,6 +27,8 @@ type TopicsRequest struct {
 	// Start is where a new group begins in its job topics. The zero Start is the
 	// earliest record.
 	Start Start
+	// GrowShared lets a job topic grow that other worker groups consume, too.
+	GrowShared bool
 }
 
 // Validate returns every problem of the request, joined.
@@ -89,6 +92,9 @@ type groupState struct {
 	// strays are records in the group's retry topics that are no tier of the
 	// topology, by topic.
 	strays map[string]int64
+	// shared are, of the job topics that are to grow, the other worker groups that
+	// consume them.
+	shared map[string][]Group
 	// first, next and begin are, of the topics that exist, the offset of the
 	// first record, the offset of the next one, and where Request.Start is.
 	first, next, begin map[string]map[int32]int64
@@ -123,6 +129,9 @@ func fetchGroupState(ctx context.Context, cl *kgo.Client, req TopicsRequest) (gr
 	}
 	all, err := listTopics(ctx, cl, nil)
 	if err != nil {
+		return s, err
+	}
+	if s.shared, err = findShared(ctx, cl, req, s.found); err != nil {
 		return s, err
 	}
 	names := slices.Sorted(maps.Keys(s.found))
@@ -161,6 +170,31 @@ func fetchGroupState(ctx context.Context, cl *kgo.Client, req TopicsRequest) (gr
 	return s, nil
 }
 
+// findShared returns the other worker groups of the job topics that are to grow.
+func findShared(ctx context.Context, cl *kgo.Client, req TopicsRequest, found map[string]retrytopics.Found) (map[string][]Group, error) {
+	shared := map[string][]Group{}
+	for _, topic := range req.Topology.Jobs {
+		if f, ok := found[topic]; ok && f.Partitions < req.Partitions {
+			shared[topic] = nil
+		}
+	}
+	if len(shared) == 0 {
+		return nil, nil
+	}
+	groups, err := DiscoverGroups(ctx, cl, "")
+	if err != nil {
+		return nil, fmt.Errorf("looking for other worker groups of the job topics: %w", err)
+	}
+	for _, g := range groups {
+		for _, topic := range g.Topology.Jobs {
+			if _, ok := shared[topic]; ok && g.Topology.Group != req.Topology.Group {
+				shared[topic] = append(shared[topic], g)
+			}
+		}
+	}
+	return shared, nil
+}
+
 // listOffsets returns offsets by topic and partition, or the first error.
 func listOffsets(listed kadm.ListedOffsets, err error) (map[string]map[int32]int64, error) {
 	if err != nil {
@@ -177,6 +211,27 @@ func listOffsets(listed kadm.ListedOffsets, err error) (map[string]map[int32]int
 		}
 	}
 	return offsets, nil
+}
+
+// share refuses to grow a topic of others, or says what follows from it.
+func (p *Plan) share(others []Group, topic string, partitions int) {
+	if len(others) == 0 {
+		return
+	}
+	names, commands := make([]string, len(others)), make([]string, len(others))
+	for i, g := range others {
+		names[i], commands[i] = g.Topology.Group, "`"+g.Topology.ApplyCommand(p.Request.Partitions)+"`"
+	}
+	who := "worker group " + names[0] + " consumes"
+	if len(names) > 1 {
+		who = "worker groups " + strings.Join(names, ", ") + " consume"
+	}
+	if p.Request.GrowShared {
+		p.Notes = append(p.Notes, fmt.Sprintf("The %s topic %s, too, and cannot work while its own topics have other partitions than that one. With its workers stopped: %s.", who, topic, strings.Join(commands, ", ")))
+		return
+	}
+	p.Refused = append(p.Refused, retrytopics.Problem{Topic: topic, Setting: "partitions", Found: strconv.Itoa(partitions), Wanted: strconv.Itoa(p.Request.Partitions),
+		Why: fmt.Sprintf("%s it, too, and would stop; ask for %d partitions, or stop those workers, use --grow-shared, and go on with %s", who, partitions, strings.Join(commands, ", "))})
 }
 
 func plan(req TopicsRequest, s groupState) Plan {
@@ -202,6 +257,7 @@ func plan(req TopicsRequest, s groupState) Plan {
 			p.Steps = append(p.Steps, Step{Action: GrowTopic, Topic: topic.Name, Setting: "partitions", Found: strconv.Itoa(f.Partitions), Wanted: wanted,
 				Why: "all topics of the group need the same partitions"})
 			grows = grows || topic.Role == retrytopics.RoleJobs
+			p.share(s.shared[topic.Name], topic.Name, f.Partitions)
 		}
 		for _, problem := range broken[topic.Name] {
 			switch {
