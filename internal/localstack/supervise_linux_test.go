@@ -70,7 +70,7 @@ func TestSupervisorEndsItsServerInOrder(t *testing.T) {
 			return cmd
 		},
 	}
-	if err := s.run(ctx); err != nil || ctx.Err() != context.Canceled { //nolint:errorlint // the context's own error
+	if err := s.run(ctx); err != nil || ctx.Err() != context.Canceled {
 		t.Errorf("got %v, %v", err, ctx.Err())
 	}
 }

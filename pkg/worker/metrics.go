@@ -191,6 +191,11 @@ func (m *metrics) concluded(b *batch, l *ledger) {
 			m.rejected.Inc()
 		}
 	}
+	m.measure(l)
+}
+
+// measure sets the gauges of what the ledger holds. The caller holds mu.
+func (m *metrics) measure(l *ledger) {
 	m.running.Set(float64(l.running))
 	m.waiting.Set(float64(len(l.waiting)))
 	m.suspects.Set(float64(len(l.suspects)))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -60,6 +61,22 @@ func idle(t *testing.T, brokers []string) (w *Worker, log *lockedLog, ended chan
 	return w, log, ended
 }
 
+// readyPartitions is what the metric says.
+func readyPartitions(t *testing.T, w *Worker) float64 {
+	t.Helper()
+	families, err := w.deps.Registry.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "jobtrail_worker_partitions_ready" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("no metric partitions_ready")
+	return 0
+}
+
 func becomes(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -87,11 +104,12 @@ func TestAnIdleWorkerIsNotReadyWithoutBrokers(t *testing.T) {
 func TestLanesThatCannotFormAreSaidOnce(t *testing.T) {
 	c, cl, _ := fakeKafka(t)
 	w, log, _ := idle(t, c.ListenAddrs())
-	becomes(t, "ready", func() bool { return w.Ready() == nil })
+	becomes(t, "ready", func() bool { return w.Ready() == nil && readyPartitions(t, w) == 2 })
 	if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), 3, "j"); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, "not ready", func() bool { return w.Ready() != nil })
+	becomes(t, "no partition is said to be ready", func() bool { return readyPartitions(t, w) == 0 })
 	const want = "topic j has partition 2 and other topics of group g lack it"
 	if err := w.Ready(); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "jobtrail doctor") {
 		t.Errorf("got %v", err)

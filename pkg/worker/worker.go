@@ -305,11 +305,12 @@ func (w *Worker) ask(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		w.mu.Lock()
 		if err == nil {
-			w.mu.Lock()
 			w.answered = time.Now()
-			w.mu.Unlock()
 		}
+		w.metrics.measure(w.l) // no tick does while nothing runs
+		w.mu.Unlock()
 		switch {
 		case err != nil && !away:
 			w.deps.Log.Warn("the brokers do not answer", "err", w.deps.Sanitizer.Error(err))
