@@ -95,7 +95,7 @@ func (p *process) exit(limit time.Duration) int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(limit):
+	case <-time.After(max(limit, time.Second)):
 		p.t.Fatalf("%s does not end within %v", p.name, limit)
 	}
 	if e, ok := p.err.(*exec.ExitError); ok {

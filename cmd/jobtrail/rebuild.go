@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ type rebuildEnvironment struct {
 	connect.Kafka
 	connect.ClickHouse
 }
+
+// gcPercent is GOGC of a rebuild where the environment says nothing.
+const gcPercent = 50
 
 // rebuilding is what the verbs of rebuild have in common.
 type rebuilding struct{ outputFlag }
@@ -115,6 +119,11 @@ func (c *rebuilding) with(ctx context.Context, g *Globals, cfg rebuild.Config, d
 	cfg.Layout = clickhouse.Layout{Database: env.ClickHouse.Database, Cluster: env.ClickHouse.Cluster}
 	if err := cfg.Layout.Validate(); err != nil {
 		return usageError(err)
+	}
+	// What is filled is garbage a moment later: earlier collections keep the
+	// memory low and cost little.
+	if !g.has("GOGC") {
+		debug.SetGCPercent(gcPercent)
 	}
 	cfg.Holder = holder()
 	progress := &progressLines{w: g.Stderr, now: time.Now}
