@@ -230,7 +230,11 @@ func loop(ctx context.Context, s settings, topic, evidence, retryTo string, dela
 			continue
 		}
 		if delay > 0 {
-			time.Sleep(time.Until(records[len(records)-1].Timestamp.Add(delay)))
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Until(records[len(records)-1].Timestamp.Add(delay))):
+			}
 		}
 		out := make([]*kgo.Record, 0, 2*len(records))
 		for _, rec := range records {
@@ -281,11 +285,13 @@ func runReader(ctx context.Context, s settings) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-func (s settings) plainTopics() []string { return []string{s.Name, s.Name + "-events", s.Name + "-retry"} }
+func (s settings) plainTopics() []string {
+	return []string{s.Name, s.Name + "-events", s.Name + "-retry"}
+}
 
 // fillPlain makes topics and writes the jobs to the first of them.
 func fillPlain(ctx context.Context, s settings) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 // Command bench measures how fast jobtrail is, each time beside something that
 // does less: ratios of one run, for the machine may be anything. See
 // docs/performance.md for what is measured and why.
+//
+//	bench [-rounds 5] [-only worker,projector,memory,latency] [-json FILE]
+//
+// It works on the servers that KAFKA_BROKERS and CLICKHOUSE_ADDR name, and ends
+// with exit code 1 where something is below its gate.
 package main
 
 import (
@@ -24,7 +29,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		if side, ok := sides[args[0]]; ok {
-			s := settings{}
+			var s settings
 			flags := flag.NewFlagSet(args[0], flag.ExitOnError)
 			s.flags(flags)
 			if err := flags.Parse(args[1:]); err != nil {
@@ -33,5 +38,5 @@ func run(ctx context.Context, args []string) error {
 			return measure(ctx, side, s)
 		}
 	}
-	return fmt.Errorf("not yet")
+	return compare(ctx, args)
 }
