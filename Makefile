@@ -17,10 +17,10 @@ N        ?= 100000
 SCHEMA_V1 := pkg/events/testdata/v1/schema.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench rebuilds fuzz sim oracles up down demo
+.PHONY: help build test lint bench benchmarks rebuilds fuzz sim oracles up down demo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/worker, bin/projector and bin/jobtrail
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -38,7 +38,11 @@ lint: ## check style, the module files and the event schema
 	$(TOOL) buf breaking --against $(SCHEMA_V1)
 	$(GO) mod tidy -diff
 
-bench: ## run the benchmarks
+bench: build ## measure jobtrail beside others, as ratios; fails below the gates (BENCHFLAGS="-rounds 5 -only worker")
+	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack && CGO_ENABLED=0 $(GO) build -trimpath -o .cache/bench ./loadtest/bench
+	.cache/withstack .cache/bench -json .cache/bench.json $(BENCHFLAGS)
+
+benchmarks: ## run the benchmarks of single functions
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 rebuilds: build ## rebuild a store of EVENTS events (5000000) while 200 jobs/s go on; reports time and memory

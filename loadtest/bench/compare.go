@@ -74,7 +74,8 @@ func compare(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	b := &bench{brokers: cmp.Or(os.Getenv("KAFKA_BROKERS"), "127.0.0.1:9092"), store: cmp.Or(os.Getenv("CLICKHOUSE_ADDR"), "127.0.0.1:9000")}
+	b := &bench{brokers: cmp.Or(os.Getenv("KAFKA_BROKERS"), os.Getenv("JOBTRAIL_TEST_KAFKA"), "127.0.0.1:9092"),
+		store: cmp.Or(os.Getenv("CLICKHOUSE_ADDR"), os.Getenv("JOBTRAIL_TEST_CLICKHOUSE"), "127.0.0.1:9000")}
 	begun := time.Now()
 	var rep report
 	parts := strings.Split(*only, ",")

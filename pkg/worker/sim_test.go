@@ -680,7 +680,7 @@ func readSeeds(t *testing.T) []uint64 {
 		t.Fatal(err)
 	}
 	var seeds []uint64
-	for _, line := range strings.FieldsSeq(string(b)) {
+	for line := range strings.FieldsSeq(string(b)) {
 		seed, err := strconv.ParseUint(line, 10, 64)
 		if err != nil {
 			t.Fatalf("%s: %v", failingSeeds, err)
