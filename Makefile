@@ -49,11 +49,11 @@ rebuilds: build ## rebuild a store of EVENTS events (5000000) while 200 jobs/s g
 	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
 	.cache/withstack $(GO) test -tags scale -run '^TestRebuildAtScale$$' -count=1 -v -timeout 120m ./loadtest -events $(EVENTS)
 
-fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+fuzz: ## run every fuzz target for FUZZTIME (20s), one after the other
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -c 6-); do \
+			echo "== $$dir $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
 		done; \
 	done
 

@@ -39,23 +39,35 @@ func TestBuiltRows(t *testing.T) {
 	}
 }
 
-// TestLongText is row E57: a secret across every cut position of 10 MB.
+// longLimit is what row E57 allows for 10 MB.
+const longLimit = 2 * time.Millisecond
+
+// TestLongText is row E57: a secret across every cut position of 10 MB. Of
+// several runs the fastest counts, because other work disturbs them.
 func TestLongText(t *testing.T) {
 	secret := "AKIA" + "QWERTYUIOPASDFGH"
+	filler := strings.Repeat("a", 10<<20)
+	slowest := time.Duration(0)
 	for _, at := range []int{MaxBytes, maxLook, maxLook - lookAhead, MaxBytes - suffixRoom} {
 		for shift := -25; shift <= 5; shift++ {
-			text := strings.Repeat("a", at+shift-1) + " " + secret + " " + strings.Repeat("a", 10<<20-at)
-			start := time.Now()
-			out := Clean(text).String()
-			took := time.Since(start)
+			text := filler[:at+shift-1] + " " + secret + " " + filler[at:]
+			best := time.Hour
+			var out string
+			for run := 0; run < 3 || run < 40 && best > longLimit; run++ {
+				start := time.Now()
+				out = Clean(text).String()
+				best = min(best, time.Since(start))
+			}
+			slowest = max(slowest, best)
 			if len(out) > MaxBytes || strings.Contains(out, "AKI") || strings.Contains(out, "QWE") {
 				t.Fatalf("at %d: %d bytes, %q", at+shift, len(out), out[len(out)-60:])
 			}
-			if took > 200*time.Millisecond {
-				t.Errorf("took %v", took)
+			if best > longLimit {
+				t.Errorf("at %d: took %v", at+shift, best)
 			}
 		}
 	}
+	t.Logf("10 MB take %v at most", slowest)
 	// All before the cut is redacted, so that what follows would be shown.
 	text := strings.Repeat("password="+strings.Repeat("x1", 100)+" ", 200)
 	for cut := maxLook - 40; cut <= maxLook+2; cut++ {

@@ -2,12 +2,19 @@ package sanitize
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/jobtrail/jobtrail/internal/planted"
 )
 
 // seed gives a fuzz target all inputs of the case files.
@@ -40,19 +47,40 @@ func checkShape(t *testing.T, in, out string) {
 	}
 }
 
+// FuzzClean checks that the result is one line of valid UTF-8 within the cap,
+// and stays as it is when it is cleaned again, in the default and in the strict
+// mode, with secrets of the process and a class of its own.
 func FuzzClean(f *testing.F) {
 	seed(f)
-	z := New(Config{})
+	sanitizers := []*Sanitizer{New(Config{}), New(Config{
+		Strict:  true,
+		Secrets: []string{"kept-by-the-process", "a=b/c+d?e&f g"},
+		Classes: []Class{{Name: "ticket", Find: findTicket}},
+	})}
 	f.Fuzz(func(t *testing.T, s string) {
-		out := z.Clean(s).String()
-		checkShape(t, s, out)
-		if again := z.Clean(out).String(); again != out {
-			t.Fatalf("not idempotent\n in  %q\n 1st %q\n 2nd %q", s, out, again)
-		}
-		if z.FailedClosed() != 0 {
-			t.Fatalf("%q: failed closed", s)
+		for _, z := range sanitizers {
+			out := z.Clean(s).String()
+			checkShape(t, s, out)
+			if again := z.Clean(out).String(); again != out {
+				t.Fatalf("not idempotent\n in  %q\n 1st %q\n 2nd %q", s, out, again)
+			}
+			if z.FailedClosed() != 0 {
+				t.Fatalf("%q: failed closed", s)
+			}
 		}
 	})
+}
+
+// findTicket finds "ticket" with what adjoins it.
+func findTicket(text string, from int) (start, end int) {
+	k := strings.Index(text[from:], "ticket")
+	if k < 0 {
+		return 0, 0
+	}
+	start = from + k
+	for end = start; end < len(text) && text[end] > ' ' && text[end] != '['; end++ {
+	}
+	return start, end
 }
 
 // FuzzNoFabrication checks that what remains occurs in the input, in order.
@@ -97,6 +125,13 @@ var embeddings = []embedding{
 	{"encoded twice", func(v string) string { return url.QueryEscape(url.QueryEscape("api_key=" + v)) }},
 	{"basic", func(v string) string { return "basic " + base64.StdEncoding.EncodeToString([]byte("svc:"+v)) }},
 	{"wrapped", func(v string) string { return fmt.Errorf("a: %w", fmt.Errorf("pwd=%s", v)).Error() }},
+	{"joined", func(v string) string { return errors.Join(errors.New("first"), errors.New("token="+v+"1aB")).Error() }},
+	{"upper case", func(v string) string { return "CLIENT_SECRET=" + v + " sent" }},
+	{"mixed case", func(v string) string { return "cLiEnT-SeCrEt: " + v + ", sent" }},
+	{"quoted twice", func(v string) string { return fmt.Sprintf("%q", fmt.Sprintf("pwd=%q", v)) }},
+	{"basic in json", func(v string) string {
+		return `{"authorization":["Basic ` + base64.StdEncoding.EncodeToString([]byte("svc:"+v)) + `"]}`
+	}},
 	{"next line", func(v string) string { return "first\nsecret: " + v + "\nlast" }},
 	{"hidden", func(v string) string { return "pass\u200bword\u2060=" + v }},
 	{"wide", func(v string) string { return "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44\uff1d" + v }},
@@ -127,6 +162,89 @@ func FuzzPlanted(f *testing.F) {
 			if elsewhere := normalise(before + " " + e.embed("") + " " + after); strings.Contains(out, v) && !strings.Contains(elsewhere, v) {
 				t.Fatalf("%s: %q survived\n in  %q\n out %q", e.name, v, in, out)
 			}
+		}
+	})
+}
+
+// FuzzErrors checks that a secret does not survive in an error of the standard
+// library, alone, wrapped or joined, and that no error makes it panic.
+func FuzzErrors(f *testing.F) {
+	for _, v := range []string{"hunter2hunter", "Tr0ub4dor-x9", "p%40ss!word1"} {
+		f.Add(v, "calling hook", "ok")
+	}
+	f.Fuzz(func(t *testing.T, v, before, other string) {
+		if len(v) < 6 || len(v) > 100 || len(before) > 200 || len(other) > 200 || !plantable(v) || strings.Contains(normalise(before+other), v) {
+			return
+		}
+		z := New(Config{})
+		_, number := strconv.ParseInt(v, 10, 64)
+		_, query := url.Parse("redis://svc:" + v + "@cache:6379/%zz")
+		for _, err := range []error{
+			number,
+			query,
+			errors.New("password=" + v),
+			&url.Error{Op: "Get", URL: "https://svc:" + v + "@api.example.com/x?token=" + v, Err: errors.New(other)},
+			&fs.PathError{Op: "open", Path: "/srv/" + v + "/data.csv", Err: fs.ErrNotExist},
+			&net.DNSError{Err: "no such host", Name: "db1", Server: "10.0.0.2:53"},
+			&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("secret: " + v)},
+			json.Unmarshal([]byte(`{"password":"`+v+`"`), new(any)),
+		} {
+			for _, whole := range []error{
+				err, fmt.Errorf("%s: %w", before, err), errors.Join(errors.New(other), err), fmt.Errorf("%w, then %w", err, errors.New(other)),
+			} {
+				out := z.Error(whole).String()
+				checkShape(t, before+other, out)
+				if strings.Contains(out, v) {
+					t.Fatalf("%q survived\n in  %q\n out %q", v, whole, out)
+				}
+			}
+		}
+		if z.FailedClosed() != 0 {
+			t.Fatalf("%q: failed closed", v)
+		}
+	})
+}
+
+// FuzzKnown checks that a secret of the process survives in no form, whatever
+// is around it.
+func FuzzKnown(f *testing.F) {
+	f.Add("correct horse battery", "dump ", " end")
+	f.Add("a/b+c=d?e&f", "x", "y")
+	f.Fuzz(func(t *testing.T, v, before, after string) {
+		if len(v) < 6 || len(v) > 100 || len(before) > 200 || len(after) > 200 || normalise(v) != v || strings.TrimSpace(v) != v {
+			return
+		}
+		z := New(Config{Secrets: []string{v}})
+		quoted, _ := json.Marshal(v)
+		for _, form := range []string{
+			v, url.QueryEscape(v), url.PathEscape(v), url.QueryEscape(url.QueryEscape(v)), string(quoted[1 : len(quoted)-1]),
+			base64.StdEncoding.EncodeToString([]byte(v)), base64.RawURLEncoding.EncodeToString([]byte(v)), hex.EncodeToString([]byte(v)),
+		} {
+			out := z.Clean(before + " " + form + " " + after).String()
+			checkShape(t, before+form+after, out)
+			if strings.Contains(out, form) && !strings.Contains(normalise(before+" "+after), form) && !strings.Contains(marker, form) {
+				t.Fatalf("%q survived as %q\n in  %q\n out %q", v, form, before+" "+form+" "+after, out)
+			}
+		}
+	})
+}
+
+// FuzzOrder checks that the members of an object may come in any order: each is
+// cleaned as it is in the other order.
+func FuzzOrder(f *testing.F) {
+	f.Add("password", "hunter2", "user", "svc")
+	f.Add("n", "12", "token", "abcDEF123456")
+	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
+		for _, s := range []string{key1, value1, key2, value2} {
+			if s == "" || len(s) > 60 || strings.Trim(s, planted.Alnum) != "" {
+				return
+			}
+		}
+		one, two := `"`+key1+`":"`+value1+`"`, `"`+key2+`":"`+value2+`"`
+		forth, back := Clean("got {"+one+","+two+"}").String(), Clean("got {"+two+","+one+"}").String()
+		first, second, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(forth, "got {"), "}"), ",")
+		if want := "got {" + second + "," + first + "}"; found && back != want {
+			t.Fatalf("got  %q\nwant %q", back, want)
 		}
 	})
 }
