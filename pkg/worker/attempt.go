@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
@@ -37,7 +39,18 @@ func (w *Worker) attempt(a *attempt, e *entry) {
 	}
 	ctx, span := w.spans.start(ctx, e, job)
 	begun := time.Now()
-	err := call(ctx, e.typ.Handler, job)
+	err := errNoReturn
+	// Also where the handler ends its goroutine: no result, and the slot would be
+	// taken for ever.
+	defer func() { w.returned(ctx, a, e, job, span, begun, err) }()
+	err = call(ctx, e.typ.Handler, job)
+}
+
+// errNoReturn is the outcome of a handler that ended its goroutine.
+var errNoReturn = errors.New("the handler ended its goroutine (runtime.Goexit) instead of returning")
+
+// returned hands the ledger how a handler's call ended.
+func (w *Worker) returned(ctx context.Context, a *attempt, e *entry, job *Job, span trace.Span, begun time.Time, err error) {
 	ended := time.Now()
 	r := w.outcome(ctx, err)
 	r.startedAt, r.finishedAt = w.clock.at(begun), w.clock.at(ended)

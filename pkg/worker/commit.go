@@ -48,8 +48,7 @@ type producer struct {
 // open makes the client. With its first use it completes or aborts what a client
 // of this id has left open.
 func (w *Worker) open(p *producer) error {
-	opts := append([]kgo.Opt{}, w.deps.Kafka...)
-	opts = append(opts,
+	opts := append(w.reachOpts(),
 		kgo.ClientID(w.l.worker),
 		kgo.TransactionalID(p.id),
 		kgo.TransactionTimeout(transactionTimeout),

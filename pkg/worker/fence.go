@@ -52,7 +52,7 @@ func (w *Worker) fence(ctx context.Context, p int32) error {
 }
 
 func (w *Worker) takeOver(ctx context.Context, id string) error {
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.deps.Kafka...), kgo.ClientID(w.l.worker), kgo.TransactionalID(id))...)
+	cl, err := kgo.NewClient(append(w.reachOpts(), kgo.ClientID(w.l.worker), kgo.TransactionalID(id))...)
 	if err != nil {
 		return fmt.Errorf("making a client of transactional id %s: %w", id, err)
 	}

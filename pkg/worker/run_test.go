@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func fakeKafka(t *testing.T) (c *kfake.Cluster, cl *kgo.Client, close func()) {
 }
 
 // runJobs publishes n jobs, runs a worker until each has succeeded, and returns
-// the side effects. Two of them fail once.
+// the side effects. Two of them fail once, and two end their goroutine.
 func runJobs(t *testing.T, c *kfake.Cluster, cl *kgo.Client, n int) []loadtest.Effect {
 	t.Helper()
 	for i := range n {
@@ -82,8 +83,11 @@ func runJobs(t *testing.T, c *kfake.Cluster, cl *kgo.Client, n int) []loadtest.E
 		mu.Lock()
 		defer mu.Unlock()
 		effects = append(effects, loadtest.Effect{JobID: job.ID, AttemptID: job.AttemptID, At: events.TimeOf(time.Now())})
-		if job.Attempt == 1 && job.Publication.Offset == 3 {
+		switch {
+		case job.Attempt == 1 && job.Publication.Offset == 3:
 			return errors.New("once")
+		case job.Attempt == 1 && job.Publication.Offset == 5:
+			runtime.Goexit()
 		}
 		if good[job.ID] = true; len(good) == n && all != nil {
 			close(all)

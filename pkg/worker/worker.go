@@ -166,7 +166,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.cut(nil)
 
 	var err error
-	base := append(append([]kgo.Opt{}, w.deps.Kafka...), kgo.ClientID(w.l.worker))
+	base := append(w.reachOpts(), kgo.ClientID(w.l.worker))
 	if w.control, err = kgo.NewClient(base...); err != nil {
 		return fmt.Errorf("making a Kafka client: %w", err)
 	}
@@ -260,6 +260,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.deps.Log.Info("worker stopped")
 	return nil
+}
+
+// metadataAge is how soon after the last time the brokers may be asked again who
+// leads a partition: a client waits that long when a leader has moved.
+const metadataAge = 250 * time.Millisecond
+
+// reachOpts are the options of all clients; those of Deps come last.
+func (w *Worker) reachOpts() []kgo.Opt {
+	return append([]kgo.Opt{kgo.MetadataMinAge(metadataAge)}, w.deps.Kafka...)
 }
 
 // reach does the preflight, again and again while the brokers do not answer: a
