@@ -23,7 +23,7 @@ type doctorCmd struct {
 func (c *doctorCmd) Environment() any {
 	return struct {
 		connect.Kafka
-		connect.ClickHouse
+		connect.ClickHouse `optional:"The store is not checked when not set."`
 	}{}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/operate"
 	"github.com/jobtrail/jobtrail/pkg/jobs"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
 type enqueueCmd struct {
@@ -63,7 +64,9 @@ func (c *enqueueCmd) Run(ctx context.Context, g *Globals) error {
 	if job.Value, err = c.data(g); err != nil {
 		return err
 	}
-	if err := e.Check(ping, job); err != nil {
+	if err := e.Check(ping, job); errors.Is(err, retrytopics.ErrMalformed) {
+		return usageError(err)
+	} else if err != nil {
 		return cause(ping, err)
 	}
 	pubs, err := e.Publish(ping, []jobs.Job{job})

@@ -87,6 +87,9 @@ func (g *Globals) openHeld(ctx context.Context, group string, topicOf func(retry
 	found, err := operate.GroupOf(ctx, cl, group)
 	if err != nil {
 		cl.Close()
+		if errors.Is(err, operate.ErrSeveralGroups) {
+			return nil, "", usageError(err)
+		}
 		return nil, "", cause(ctx, err)
 	}
 	return cl, topicOf(found.Topology), nil

@@ -280,7 +280,7 @@ func TestHeldUsage(t *testing.T) {
 	}
 	makeGroup(t, environ, "a")
 	makeGroup(t, environ, "b")
-	if _, stderr := must(t, 1, environ, "dlq", "list"); !strings.Contains(stderr, `which group? there are ["a" "b"]`) {
+	if _, stderr := must(t, exitUsage, environ, "dlq", "list"); !strings.Contains(stderr, `jobtrail dlq list: which group? there are ["a" "b"]; say one with --group`) {
 		t.Errorf("got %s", stderr)
 	}
 }

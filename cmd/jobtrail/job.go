@@ -32,7 +32,7 @@ type jobShowCmd struct {
 func (c *jobShowCmd) Environment() any {
 	return struct {
 		connect.ClickHouse
-		connect.Kafka
+		connect.Kafka `optional:"Only the store is asked when not set."`
 	}{}
 }
 
@@ -196,7 +196,7 @@ type jobListCmd struct {
 	Type   string  `placeholder:"TYPE" help:"Only jobs of this type."`
 	State  string  `placeholder:"STATE" help:"Only runs in this state, such as retry_waiting or failed."`
 	Tenant *string `placeholder:"TEN" help:"Only jobs of this tenant."`
-	Since  string  `placeholder:"T" help:"Only runs with an event since then: RFC 3339, unix ms or -1h."`
+	Since  string  `placeholder:"T" help:"Only runs with an event since then: RFC 3339, unix ms, or 24h for a day ago."`
 	Limit  int     `default:"100" help:"The most lines (${default})."`
 	timeoutFlag
 	outputFlag
@@ -221,7 +221,7 @@ func (c *jobListCmd) Run(ctx context.Context, g *Globals) error {
 		}
 	}
 	if c.Since != "" {
-		since, err := operate.ParseWhen(c.Since, time.Now())
+		since, err := operate.ParseSince(c.Since, time.Now())
 		if err != nil {
 			return usageError(fmt.Errorf("--since: %w", err))
 		}

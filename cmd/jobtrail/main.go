@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -105,7 +106,7 @@ func run(ctx context.Context, args []string, g *Globals) int {
 		fmt.Fprintf(g.Stderr, "jobtrail: building the command line: %s\n", g.lines(err))
 		return exitFailed
 	}
-	kctx, err := parser.Parse(args)
+	kctx, err := parser.Parse(joinNegative(args))
 	if helped {
 		return 0
 	}
@@ -116,19 +117,37 @@ func run(ctx context.Context, args []string, g *Globals) int {
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	err = kctx.Run(g)
+	verb := kctx.Selected().Path()
 	var exit exitError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
 		if exit.err != nil {
-			fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), g.lines(exit.err))
+			fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", verb, g.lines(exit.err))
 		}
 		return exit.code
 	default:
-		fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", kctx.Command(), g.lines(err))
+		fmt.Fprintf(g.Stderr, "jobtrail %s: %s\n", verb, g.lines(err))
 		return exitFailed
 	}
+}
+
+// joinNegative joins a flag and a negative number or time that follows it, which
+// would pass for a flag of its own: --limit -1 is --limit=-1.
+func joinNegative(args []string) []string {
+	var joined []string
+	for i, a := range args {
+		if a == "--" {
+			return append(joined, args[i:]...)
+		}
+		if len(a) > 1 && a[0] == '-' && a[1] >= '0' && a[1] <= '9' && i > 0 && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			joined[len(joined)-1] += "=" + a
+			continue
+		}
+		joined = append(joined, a)
+	}
+	return joined
 }
 
 // printHelp is kong's help and then the variables that the verb reads.

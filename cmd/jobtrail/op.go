@@ -34,7 +34,7 @@ type opShowCmd struct {
 func (c *opShowCmd) Environment() any {
 	return struct {
 		connect.ClickHouse
-		connect.Kafka
+		connect.Kafka `optional:"Only the store is asked when not set."`
 	}{}
 }
 
@@ -268,5 +268,5 @@ func trouble(a *evidence.Attempt) string {
 	if len(message) > 60 {
 		message = append(message[:59], '…')
 	}
-	return *a.ErrorClass + ": " + string(message)
+	return evidence.Classed(*a.ErrorClass, string(message))
 }

@@ -19,7 +19,9 @@ type Variable struct {
 }
 
 // Reference lists the variables of config, a struct or a pointer to one, in the
-// order of its fields, nested structs included.
+// order of its fields, nested structs included. The tag optional of a nested
+// struct says what happens without its required variables, which are not
+// required then.
 func Reference(config any) []Variable {
 	t := reflect.TypeOf(config)
 	if t.Kind() == reflect.Pointer {
@@ -42,7 +44,16 @@ func appendVariables(vars []Variable, t reflect.Type) []Variable {
 				Meaning:  sf.Tag.Get("doc"),
 			})
 		case sf.Type.Kind() == reflect.Struct && sf.IsExported():
+			from := len(vars)
 			vars = appendVariables(vars, sf.Type)
+			// A command may do without what others need.
+			if without := sf.Tag.Get("optional"); without != "" {
+				for i := range vars[from:] {
+					if v := &vars[from+i]; v.Required {
+						v.Required, v.Meaning = false, v.Meaning+" "+without
+					}
+				}
+			}
 		}
 	}
 	return vars

@@ -48,3 +48,13 @@ func TestAddsWhatIsBeyondTheStore(t *testing.T) {
 		})
 	}
 }
+
+func TestClassIsNotSaidTwice(t *testing.T) {
+	for _, tt := range []struct{ class, message, want string }{
+		{"panic", "panic: boom", "panic: boom"}, {"transient", "503", "transient: 503"}, {"panic", "panicked", "panic: panicked"},
+	} {
+		if got := evidence.Classed(tt.class, tt.message); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}

@@ -53,7 +53,7 @@ var cases = []operationCase{
 			return []*projectortest.History{a, h("b").Good()}
 		},
 		verdict: evidence.Failed, runs: []string{"1 failed", "1 succeeded"}, attempts: []string{"1:timed_out timeout", "2:failed transient", "1:succeeded"},
-		says: []string{"Failed: charge (a) ended as failed (exhausted) after 2 attempts; the last error was transient: 503 Service Unavailable.", "Of the other 1 job 1 succeeded."},
+		says: []string{"Failed: charge (a) ended as failed (exhausted) after 2 attempts; the last error was transient: 503 Service Unavailable.", "The other job succeeded."},
 	},
 	{
 		name: "interrupted, then good",
@@ -159,7 +159,7 @@ var cases = []operationCase{
 			return []*projectortest.History{a, b}
 		},
 		verdict: evidence.NeedsDecision, runs: []string{"1 parked", "1 failed"}, attempts: []string{"1: abandoned=worker_lost"},
-		says: []string{"Needs a decision: charge (a) is parked", "Of the other 1 job 1 failed."},
+		says: []string{"Needs a decision: charge (a) is parked", "The other job failed."},
 	},
 	{
 		name: "parked, resolved, retried; a stale decision is refused",
@@ -186,7 +186,7 @@ var cases = []operationCase{
 			return []*projectortest.History{h("b").Good(), a}
 		},
 		verdict: evidence.InProgress, runs: []string{"1 succeeded", "1 retry_waiting"}, attempts: []string{"1:succeeded", "1:failed throttled"},
-		says: []string{"In progress: charge (a) waits for its next attempt due at 20", "after 1 attempt; the last error was throttled: 429. Of the other 1 job 1 succeeded."},
+		says: []string{"In progress: charge (a) waits for its next attempt due at 20", "after 1 attempt; the last error was throttled: 429. The other job succeeded."},
 	},
 	{
 		name: "steps",

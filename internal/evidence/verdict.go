@@ -143,16 +143,34 @@ func (o *Operation) sentence(decide []Run) string {
 		var others []string
 		for _, v := range []Verdict{InProgress, Failed, SucceededAfterRetries, Succeeded, Unknown} {
 			if n := counts[v]; n > 0 && v != o.Verdict {
-				others = append(others, fmt.Sprintf("%d %s", n, words[v]))
+				others = append(others, fmt.Sprintf("%d %s", n, standing(v, n)))
 			}
 		}
-		fmt.Fprintf(&b, " Of the other %s %s.", count(len(decide)-same, "job"), strings.Join(others, ", "))
+		switch rest := len(decide) - same; {
+		case rest == 1:
+			_, how, _ := strings.Cut(others[0], " ")
+			fmt.Fprintf(&b, " The other job %s.", how)
+		case len(others) == 1:
+			_, how, _ := strings.Cut(others[0], " ")
+			fmt.Fprintf(&b, " The other %d jobs %s.", rest, how)
+		default:
+			fmt.Fprintf(&b, " Of the other %d jobs %s.", rest, strings.Join(others, ", "))
+		}
 	}
 	b.WriteString(o.caveats())
 	return b.String()
 }
 
-var words = map[Verdict]string{InProgress: "in progress", Failed: "failed", SucceededAfterRetries: "succeeded after retries", Succeeded: "succeeded", Unknown: "unknown"}
+// standing says how n jobs of a verdict stand, as the predicate of a sentence.
+func standing(v Verdict, n int) string {
+	switch v {
+	case InProgress:
+		return plural(n, "is", "are") + " in progress"
+	case Unknown:
+		return plural(n, "is", "are") + " unknown"
+	}
+	return strings.ReplaceAll(string(v), "_", " ")
+}
 
 // caveats is what a reader must know beside the verdict.
 func (o *Operation) caveats() string {
@@ -285,12 +303,20 @@ func (r *Run) lastTrouble() string {
 		case a.Abandoned != nil:
 			return a.trouble()
 		case a.ErrorClass != nil && a.ErrorMessage != nil:
-			return *a.ErrorClass + ": " + *a.ErrorMessage
+			return Classed(*a.ErrorClass, *a.ErrorMessage)
 		case a.ErrorClass != nil:
 			return *a.ErrorClass
 		}
 	}
 	return ""
+}
+
+// Classed puts an error's class before its message, unless it says so itself.
+func Classed(class, message string) string {
+	if strings.HasPrefix(message, class+": ") {
+		return message
+	}
+	return class + ": " + message
 }
 
 // troubles counts what went wrong before the last attempt.

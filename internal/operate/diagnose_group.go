@@ -235,6 +235,17 @@ func (d Diagnosis) queues(ctx context.Context, r *report, g Group) {
 	r.add(OK, "queues", name, "", "not finished: at most %d%s; waiting for a retry: at most %d", waiting, age, retrying)
 }
 
+// lacks says in words how much the store may be behind.
+func lacks(events int64) string {
+	switch events {
+	case 0:
+		return "the store has everything"
+	case 1:
+		return "the store lacks at most 1 event"
+	}
+	return fmt.Sprintf("the store lacks at most %d events", events)
+}
+
 // projectors checks how far the store is behind the log.
 func (d Diagnosis) projectors(ctx context.Context, adm *kadm.Client, r *report, g Group) {
 	name := g.Topology.Group
@@ -265,11 +276,11 @@ func (d Diagnosis) projectors(ctx context.Context, adm *kadm.Client, r *report, 
 		}
 		switch {
 		case len(p.Members) == 0:
-			r.add(Warn, "projector", id, "start a projector, unless it fills a generation that is not used any more", "no projector runs; the store lacks at most %d events", lag)
+			r.add(Warn, "projector", id, "start a projector, unless it fills a generation that is not used any more", "no projector runs; %s", lacks(lag))
 		case lag > projectorLag:
-			r.add(Warn, "projector", id, "see the projector's log, and whether ClickHouse takes inserts", "the store lacks at most %d events", lag)
+			r.add(Warn, "projector", id, "see the projector's log, and whether ClickHouse takes inserts", "%s", lacks(lag))
 		default:
-			r.add(OK, "projector", id, "", "runs; the store lacks at most %d events", lag)
+			r.add(OK, "projector", id, "", "runs; %s", lacks(lag))
 		}
 	}
 	if !any {

@@ -41,5 +41,36 @@ func (d Diagnosis) store(ctx context.Context, r *report) {
 		r.add(Warn, "database", d.Database, "`jobtrail migrate`, or start a projector, which does it", "has no tables yet, or the user may not see them")
 	default:
 		r.add(OK, "database", d.Database, "", "is migrated")
+		d.unknownTypes(ctx, r)
+	}
+}
+
+// unknownTypes finds job types that workers dead-lettered lately since none of
+// them has a handler: a mistyped name, or members of a group that differ.
+func (d Diagnosis) unknownTypes(ctx context.Context, r *report) {
+	rows, err := d.Store.Query(ctx, fmt.Sprintf(`SELECT worker_group, job_type, uniqExact(log_id, partition, offset) AS n FROM %s.timeline
+WHERE type = 'job_terminal' AND reason = 'unknown_type' AND log_at > now64(3) - INTERVAL 1 HOUR AND (? = '' OR worker_group = ?)
+GROUP BY worker_group, job_type ORDER BY n DESC, worker_group, job_type LIMIT 20`, d.Database), d.Group, d.Group)
+	if err != nil {
+		r.unknown("types", d.Database, err)
+		return
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		var group, typ string
+		var n uint64
+		if err := rows.Scan(&group, &typ, &n); err != nil {
+			r.unknown("types", d.Database, err)
+			return
+		}
+		found = true
+		r.add(Warn, "types", group, "give every worker of the group a handler for it, or let them say unknown_types: skip; if the name is mistyped, correct the producer",
+			"%d jobs of type %q went to the dead-letter topic within the last hour, since a worker had no handler for it", n, typ)
+	}
+	if err := rows.Err(); err != nil {
+		r.unknown("types", d.Database, err)
+	} else if !found {
+		r.add(OK, "types", d.Database, "", "no job of an unknown type within the last hour")
 	}
 }

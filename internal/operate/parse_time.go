@@ -37,10 +37,11 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 && !strings.HasPrefix(s, "+") {
 		return now.Add(-d), nil
 	}
-	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") {
+	t, err := ParseWhen(s, now)
+	if err != nil || strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") {
 		return time.Time{}, errors.New("want RFC 3339 (2026-01-31T15:04:05Z), milliseconds since 1970, or how long ago (24h)")
 	}
-	return ParseWhen(s, now)
+	return t, nil
 }
 
 // parseTime is ParseWhen for times of the brokers' clock.

@@ -253,6 +253,9 @@ func readHeld(ctx context.Context, cl *kgo.Client, topic string, partition int32
 	return held, err
 }
 
+// ErrSeveralGroups is wrapped when a group must be named and is not.
+var ErrSeveralGroups = errors.New("which group?")
+
 // GroupOf returns the group of that name, or the only one when name is empty.
 func GroupOf(ctx context.Context, cl *kgo.Client, name string) (Group, error) {
 	groups, err := DiscoverGroups(ctx, cl, name)
@@ -269,5 +272,5 @@ func GroupOf(ctx context.Context, cl *kgo.Client, name string) (Group, error) {
 	for i, g := range groups {
 		names[i] = g.Topology.Group
 	}
-	return Group{}, fmt.Errorf("which group? there are %q", names)
+	return Group{}, fmt.Errorf("%w there are %q; say one with --group", ErrSeveralGroups, names)
 }

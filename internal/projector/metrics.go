@@ -15,6 +15,17 @@ type metrics struct {
 	breakerOpen, budgetBytes          prometheus.Gauge
 }
 
+// begin makes the series of a partition that would else appear with their first
+// occurrence: alerts on it need them at 0 before.
+func (m *metrics) begin(labels []string) {
+	for _, c := range []*prometheus.CounterVec{m.rows, m.poison, m.batches, m.rewinds} {
+		c.WithLabelValues(labels...)
+	}
+	for _, g := range []*prometheus.GaugeVec{m.stopped, m.lost} {
+		g.WithLabelValues(labels...)
+	}
+}
+
 func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	const ns = "jobtrail_projector_"
 	partition := []string{"group", "partition"}

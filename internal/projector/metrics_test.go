@@ -28,6 +28,24 @@ func (n *names) MustRegister(cs ...prometheus.Collector) {
 
 func (n *names) Unregister(prometheus.Collector) bool { return false }
 
+func TestMetricsBeginAtZero(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newMetrics(reg, sanitize.New(sanitize.Config{})).begin([]string{"shop", "0"})
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exposed := map[string]bool{}
+	for _, f := range families {
+		exposed[f.GetName()] = true
+	}
+	for _, name := range []string{"rewinds_total", "log_truncated", "quarantined_total", "stopped", "rows_total", "batches_total"} {
+		if !exposed["jobtrail_projector_"+name] {
+			t.Errorf("%s is not exposed before it first happens", name)
+		}
+	}
+}
+
 // TestMetricsAreDocumented holds docs/metrics.md against the code.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")

@@ -67,10 +67,12 @@ type partition struct {
 }
 
 func newPartition(r *reader, number int32) *partition {
-	return &partition{
+	p := &partition{
 		r: r, number: number, log: r.log.With("partition", number), wake: make(chan struct{}, 1), stopping: make(chan struct{}), finished: make(chan struct{}),
 		encoder: encoder{log: r.logID, partition: uint16(number), clean: r.deps.Sanitizer}, first: -1,
 	}
+	r.metrics.begin(p.labels())
+	return p
 }
 
 // run projects the partition until ctx or stopping ends it. An error is a
