@@ -4,13 +4,15 @@
 
 reads one JSON object a line, {"job_id", "job_type", "operation_id", "tenant_id",
 "not_before", "deadline", "content_type", "traceparent", "data"}, all but job_id
-optional, and prints the place of each job.
+optional, and prints the place of each job. A job that cannot be published is
+reported, and the others are published; the exit code is 1 then. Needs
+confluent-kafka: pip install -r docs/examples/requirements.txt
 """
 
 import json
 import sys
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 # Header of the record for each field of a line.
 HEADERS = {
@@ -34,6 +36,9 @@ def new_producer(brokers):
         # librdkafka's default puts a key elsewhere than other clients do: a job
         # published again by one of them would not be recognised as a duplicate.
         "partitioner": "murmur2_random",
+        # The client refuses larger ones by itself (default 1,000,000 bytes). Not
+        # above max.message.bytes of the topic.
+        "message.max.bytes": 1_000_000,
     })
 
 
@@ -60,8 +65,18 @@ def main():
         else:
             print(f"{message.key().decode()} {message.topic()}/{message.partition()}/{message.offset()}")
 
-    for line in sys.stdin:
-        publish(producer, topic, json.loads(line), delivered)
+    for number, line in enumerate(sys.stdin, 1):
+        try:
+            job = json.loads(line)
+            while True:
+                try:
+                    publish(producer, topic, job, delivered)
+                    break
+                except BufferError:  # the queue is full: wait for deliveries
+                    producer.poll(1)
+        except (KafkaException, ValueError, KeyError, TypeError, AttributeError) as error:
+            failed.append(error)
+            print(f"line {number}: {error!r}", file=sys.stderr)
         producer.poll(0)
     left = producer.flush(30)
     sys.exit(1 if failed or left else 0)

@@ -106,6 +106,7 @@ func (d *demo) run(ctx context.Context) error {
 		wrong = append(wrong, fmt.Sprintf("op show ended with exit code %d, wanted 3, since a job failed for good", code))
 	}
 	fmt.Printf("%s\n", out)
+	fmt.Print(reading)
 	if len(wrong) > 0 {
 		return errors.New("the evidence is not what the demo demands:\n  " + strings.Join(wrong, "\n  "))
 	}
@@ -117,6 +118,17 @@ func (d *demo) run(ctx context.Context) error {
 	fmt.Printf("  %[1]s/jobtrail op show %[2]s\n  %[1]s/jobtrail job list\n  %[1]s/jobtrail dlq list --group %[3]s\n  %[1]s/jobtrail queue list --group %[3]s\n  %[1]s/jobtrail down --data %[4]s    # stops them; data stays\n", d.bin, d.operation, group, d.dir)
 	return nil
 }
+
+// reading explains what of the story is not plain.
+const reading = `How to read it
+  poison  was published as a broken producer would: its header not-before is "tomorrow", which is no time. So it is
+          malformed: nothing runs it, and it lies in the dead-letter topic with its exact bytes.
+  crash   kills its worker each time. A crash takes down everything that runs beside it, so nobody is condemned for
+          company: the first two attempts ran among all others, the third among at most 32 suspects, the fourth
+          among 4, the fifth alone. Only that one counts for max_crashes, which is 1 here: hence crash_loop.
+  mail-1  was published twice: the second is a duplicate, and was not run.
+
+`
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 

@@ -138,6 +138,19 @@ func TestProducerInPython(t *testing.T) {
 	checkRecords(ctx, t, cl, topic, string(out))
 	checkPartitions(ctx, t, cl, topic, string(out))
 	runJobs(ctx, t, brokers, topology)
+
+	// A job that the client refuses keeps nobody else from being published.
+	cmd = python(ctx, t, examples+"produce.py", strings.Join(brokers, ","), topic)
+	cmd.Stdin = strings.NewReader(lines[1].json + "\n" + `{"job_id": "large", "data": "` + strings.Repeat("x", 1_100_000) + "\"}\nno JSON\n" + lines[2].json + "\n")
+	stderr.Reset()
+	cmd.Stderr = &stderr
+	again, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(again), "\n") != 2 || !strings.Contains(string(again), lines[2].meta.JobID) {
+		t.Errorf("produce.py: %v, printed %s", err, again)
+	}
+	if said := stderr.String(); !strings.Contains(said, "line 2: ") || !strings.Contains(said, "MSG_SIZE_TOO_LARGE") || !strings.Contains(said, "line 3: ") || strings.Contains(said, "Traceback") {
+		t.Errorf("produce.py says %.2000s", said)
+	}
 }
 
 // checkRecords holds the records on the topic against the lines.
