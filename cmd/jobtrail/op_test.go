@@ -275,13 +275,15 @@ func TestShowIsRightAtAnyMoment(t *testing.T) {
 		}
 	}
 	succeeded("op-first")
+	// Not "op-0": the brokers are shared, and other tests have such operations.
+	nth := func(i int) string { return fmt.Sprintf("%s-op-%d", w.Group, i) }
 	for i := range 20 {
-		op := fmt.Sprintf("op-%d", i)
+		op := nth(i)
 		enqueue(op)
 		succeeded(op)
 		finished(op)
 	}
-	if stdout, _ := must(t, 0, environ, "op", "show", "op-19"); !strings.Contains(strings.Join(strings.Fields(stdout), " "), "Group "+idle+", which has no worker running, has not started it.") {
+	if stdout, _ := must(t, 0, environ, "op", "show", nth(19)); !strings.Contains(strings.Join(strings.Fields(stdout), " "), "Group "+idle+", which has no worker running, has not started it.") {
 		t.Errorf("the other group is not named: %s", stdout)
 	}
 
@@ -289,7 +291,7 @@ func TestShowIsRightAtAnyMoment(t *testing.T) {
 	enqueue("op-last")
 	finished("op-last")
 	newer("op-last", ", which is complete up to 20")
-	succeeded("op-7")
+	succeeded(nth(7))
 	if stdout, _ := must(t, 6, environ, "op", "show", "op-never"); !strings.Contains(stdout, "no record of it in the topics") {
 		t.Error(stdout)
 	}
