@@ -23,6 +23,7 @@ type settings struct {
 	Jobs       int
 	InFlight   int
 	Retry      bool
+	Proto      string
 	CPUProfile string
 	MemProfile string
 }
@@ -35,6 +36,7 @@ func (s *settings) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Jobs, "jobs", 300_000, "jobs or events")
 	f.IntVar(&s.InFlight, "in-flight", 2000, "handlers at once")
 	f.BoolVar(&s.Retry, "retry", false, "every tenth job fails once and runs again after 1 s")
+	f.StringVar(&s.Proto, "proto", "pkg/events/events.proto", "the schema that ClickHouse's Kafka engine reads")
 	f.StringVar(&s.CPUProfile, "cpuprofile", "", "write a CPU profile there")
 	f.StringVar(&s.MemProfile, "memprofile", "", "write a profile of allocations there")
 }
@@ -50,6 +52,13 @@ var sides = map[string]side{
 	"worker": {fillWorker, runWorker},
 	"loop":   {fillPlain, runLoop},
 	"reader": {fillPlain, runReader},
+
+	// All of these work on one log: fill it once a name.
+	"projector":          {fillMix, runProjector(true)},
+	"projector-evidence": {fillMix, runProjector(false)},
+	"engine":             {fillMix, runEngine(true)},
+	"engine-evidence":    {fillMix, runEngine(false)},
+	"insert":             {fillMix, runInsert},
 }
 
 // outcome is what a side prints.
