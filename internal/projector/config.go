@@ -34,7 +34,7 @@ type Config struct {
 	// Memory bounds fetched records and blocks of the whole process, in bytes;
 	// default 64 MiB. One fetch of FetchBytes may overdraw it.
 	Memory int
-	// FetchBytes is the most a fetch of one broker returns; default 8 MiB.
+	// FetchBytes is the most a fetch of one broker returns; default 4 MiB.
 	FetchBytes int
 	// Inserts is how many batches may be sent at once; default 2.
 	Inserts int
@@ -79,7 +79,7 @@ func (c *Config) setDefaults() {
 	set(&c.BatchBytes, 32<<20)
 	set(&c.BatchWait, time.Second)
 	set(&c.Memory, 64<<20)
-	set(&c.FetchBytes, 8<<20)
+	set(&c.FetchBytes, 4<<20)
 	set(&c.Inserts, 2)
 	set(&c.InsertTimeout, 2*time.Minute)
 	set(&c.StopGrace, 3*time.Second)

@@ -120,7 +120,7 @@ func (st *store) await(ctx context.Context, n int, ended <-chan error) error {
 // to the last event.
 func runProjector(views bool) func(context.Context, settings) (time.Duration, error) {
 	return func(ctx context.Context, s settings) (took time.Duration, err error) {
-		debug.SetGCPercent(50) // as cmd/projector does
+		debug.SetGCPercent(25) // as cmd/projector does
 		st, err := openStore(ctx, s, views)
 		if err != nil {
 			return 0, err
