@@ -85,9 +85,9 @@ func (in *inserter) insert(ctx context.Context, b block) (failed int, err error)
 			in.metrics.insertErrors.Inc()
 			if schemaError(err) {
 				b.stopped(err)
-				in.log.Error("the store's schema refuses a batch; the partition stops until the schema is right", "table", b.table, "token", b.token, "error", in.clean.Error(err))
+				in.log.Error("the store's schema refuses a batch; the partition stops until the schema is right", "table", b.table, "batch", b.token, "error", in.clean.Error(err))
 			} else {
-				in.log.Warn("an insert failed; the same batch goes again", "table", b.table, "token", b.token, "failed", failed, "error", in.clean.Error(err))
+				in.log.Warn("an insert failed; the same batch goes again", "table", b.table, "batch", b.token, "failed", failed, "error", in.clean.Error(err))
 			}
 		}
 		select {

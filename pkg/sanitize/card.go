@@ -8,7 +8,7 @@ const maxCard = 19
 // more digits with single separators, no further digit next to it.
 func (s *scanner) card(i int) (start, end int) {
 	t := s.t
-	if i > 1 && t[i-1] == '.' && isDigit(t[i-2]) {
+	if i > 1 && t[i-1] == '.' && isDigit(t[i-2]) || wordBefore(t, i, 3, countWords[:]) >= 0 {
 		return 0, 0
 	}
 	var digits [maxCard]byte
@@ -37,6 +37,9 @@ func (s *scanner) card(i int) (start, end int) {
 		sep, k = int(c), next
 	}
 }
+
+// countWords stand just before a number that only counts.
+var countWords = [...]string{"offset", "offsets", "lag", "epoch", "xid", "lsn", "snowflake", "seq", "watermark"}
 
 // joined reports whether the digits t[first:k] are only one of several runs of
 // digits in their word, as in an identifier.

@@ -88,16 +88,30 @@ func (s *scanner) argument(at int) (start, end int) {
 }
 
 // commandWords are how the commands begin that command knows.
-var commandWords = [...]string{"mysql", "mariadb", "sshpass", "redis-cli"}
+var commandWords = [...]string{"mysql", "mariadb", "sshpass", "redis-cli", "login", "vault", "sqlplus"}
 
-// command remembers that the word at t[i] is a command whose short options
-// take a password.
-func (s *scanner) command(i int) {
+// command looks at a word at t[i]. It remembers a command whose short options
+// take a password, and returns the span of a secret that is an argument.
+func (s *scanner) command(i int) (start, end int) {
 	t := s.t[i:]
 	switch {
 	case strings.HasPrefix(t, "mysql"), strings.HasPrefix(t, "mariadb"):
 		s.mysqlUntil = i + commandNear
-	case strings.HasPrefix(t, "sshpass "), strings.HasPrefix(t, "redis-cli "):
+	case strings.HasPrefix(t, "sshpass "), strings.HasPrefix(t, "redis-cli "), strings.HasPrefix(t, "login -"):
 		s.commandUntil = i + commandNear
+	case strings.HasPrefix(t, "vault login "):
+		start, end = s.argument(i + 11)
+		if start < end && opaqueValue(s.t[start:end]) {
+			return start, end
+		}
+	case strings.HasPrefix(t, "sqlplus "):
+		start, end = s.argument(i + 7)
+		if strings.IndexByte(s.t[start:end], '/') > 0 {
+			if at := strings.LastIndexByte(s.t[start:end], '@'); at > 0 {
+				end = start + at
+			}
+			return start, end
+		}
 	}
+	return 0, 0
 }

@@ -30,6 +30,8 @@ func (s *scanner) atWord(i int) {
 			s.add(classJWT, start, end)
 			s.tokenUntil = max(s.tokenUntil, end)
 		}
+		start, end := s.imageVariable(i)
+		s.add(classKeyValue, start, end)
 	case 'b', 'd', 'n', 'a':
 		if end := authWordEnd(t, i); end > i {
 			start, stop := s.authWord(i, end)
@@ -39,14 +41,26 @@ func (s *scanner) atWord(i int) {
 			start, end := s.spelled(i)
 			s.add(classEmail, start, end)
 		}
-	case 'm', 's', 'r':
-		s.command(i)
+	case 'i':
+		start, end := s.identified(i)
+		s.add(classKeyValue, start, end)
+	case 'm', 's', 'r', 'l', 'v':
+		start, end := s.command(i)
+		s.add(classCLI, start, end)
+		if start == end && t[i]|0x20 == 's' {
+			start, end = s.spoken(i)
+			s.add(classKeyValue, start, end)
+		}
 	case 'p', 'o', 't', 'c':
 		start, end := s.spoken(i)
 		s.add(classKeyValue, start, end)
 	case 'f':
 		start, end := s.ipv6(i)
 		s.add(classIP, start, end)
+	}
+	if t[i]|0x20 <= 'v' && dataFirst[t[i]|0x20-'a'] {
+		start, end := s.quotedData(i)
+		s.add(classLiteral, start, end)
 	}
 	if literalFirst[t[i]|0x20-'a'] {
 		end := i
@@ -62,8 +76,8 @@ func (s *scanner) atWord(i int) {
 // besides those of tokens, a bit for the low five bits of its second one.
 var wordSeconds = func() (bits [256]uint32) {
 	for _, list := range [...][]string{
-		literalWords[:], spokenWords[:], spokenNumbers[:], commandWords[:], authWords[:],
-		{"eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"},
+		literalWords[:], spokenWords[:], spokenNumbers[:], opaqueWords[:], commandWords[:], authWords[:],
+		{"identified", "duplicate", "dup", "failing", "varchar", "incorrect", "cannot", "env", "pass", "eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"},
 	} {
 		for _, w := range list {
 			bits[w[0]] |= 1 << (w[1] & 31)
@@ -71,6 +85,9 @@ var wordSeconds = func() (bits [256]uint32) {
 	}
 	return bits
 }()
+
+// dataFirst holds the first letters of dataPhrases.
+var dataFirst = [26]bool{'d' - 'a': true, 'f' - 'a': true, 'v' - 'a': true, 'i' - 'a': true, 'c' - 'a': true}
 
 // literalFirst holds the first letters of literalWords.
 var literalFirst = [26]bool{'b' - 'a': true, 'l' - 'a': true, 'n' - 'a': true, 'p' - 'a': true, 'r' - 'a': true, 'v' - 'a': true}

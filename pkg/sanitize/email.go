@@ -76,6 +76,10 @@ func domainEnd(t string, i int) int {
 			k++
 			continue
 		}
+		if c == '%' && k+2 < len(t) && isHex(t[k+1]) && isHex(t[k+2]) && unhex(t[k+1]) >= 8 {
+			k += 3 // a letter beyond ASCII
+			continue
+		}
 		if c != '.' || k == label {
 			break
 		}

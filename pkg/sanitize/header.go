@@ -152,7 +152,7 @@ func (s *scanner) authWord(i, end int) (int, int) {
 	}
 	word, value := t[i:end], t[start:stop]
 	switch {
-	case value == "":
+	case value == "", strings.HasSuffix(t[:i], "type=") && newPair(t, start): // token_type=bearer expires_in=3600
 		return 0, 0
 	case strings.EqualFold(word, "digest"):
 		if strings.IndexByte(value, '=') < 0 || stop >= len(t) {

@@ -29,7 +29,7 @@ var keyWords = [26][]keyWord{
 	'd' - 'a': {
 		{"password", strongKey, false}, {"passwd", strongKey, false}, {"pswd", strongKey, true}, {"pwd", strongKey, true},
 		{"accesskeyid", strongKey, false}, {"sessionid", strongKey, false}, {"sessid", strongKey, false},
-		{"secretid", strongKey, false}, {"connectsid", strongKey, false}, {"sid", strongKey, true},
+		{"secretid", strongKey, false}, {"connectsid", strongKey, false}, {"sid", strongKey, true}, {"appid", queryKey, true},
 	},
 	'e' - 'a': {
 		{"passphrase", strongKey, false}, {"secretkeybase", strongKey, false}, {"passcode", strongKey, false}, {"sharedaccesssignature", strongKey, false},

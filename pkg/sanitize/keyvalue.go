@@ -1,5 +1,7 @@
 package sanitize
 
+import "strings"
+
 // keyValue looks at a separator at t[sep:after], which is "=" or ":" or an
 // encoded form of it, and returns the span of the value when the key before it
 // promises a secret.
@@ -10,7 +12,14 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	}
 	kind := s.keyBefore(sep)
 	if kind == noKey || kind == safeKey {
+		if mark == '=' && strings.HasSuffix(t[:sep], " name") {
+			return s.formField(after)
+		}
 		return 0, 0
+	}
+	if kind == weakKey && strings.HasPrefix(t[after:], "('") { // auth=('user', 'x')
+		s.pairUntil = endBefore(t, after+1, "')")
+		return after + 1, s.pairUntil
 	}
 	at := after
 	for at < len(t) && at-after < 2 && (t[at] == '=' || t[at] == '>') {
@@ -33,6 +42,9 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if start >= end {
 		return 0, 0
 	}
+	if !quoted && spaced && mark == ':' && end-start == 1 && isDigit(t[start]) {
+		return 0, 0 // an error number
+	}
 	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) {
 		return 0, 0
 	}
@@ -51,6 +63,54 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if environment(t, sep, kind, mark, spaced, t[start:end]) {
 		return 0, 0
 	}
+	s.pairUntil = end
+	return start, end
+}
+
+// imageVariable looks at a word at t[i] and returns the span of the value of
+// "ENV NAME value" in the description of an image.
+func (s *scanner) imageVariable(i int) (start, end int) {
+	t := s.t
+	if !strings.HasPrefix(t[i:], "ENV ") {
+		return 0, 0
+	}
+	k := i + 4
+	for k < len(t) && keyByte(t[k]) && k-i < maxKey {
+		k++
+	}
+	if k+1 >= len(t) || t[k] != ' ' {
+		return 0, 0
+	}
+	if kind := classify(t, i+4, k); kind == noKey || kind == safeKey {
+		return 0, 0
+	}
+	if start, end = k+1, bareEnd(t, k+1); !opaqueValue(t[start:end]) {
+		return 0, 0
+	}
+	return start, end
+}
+
+// formField looks at the quoted name of a field of multipart/form-data at
+// t[at] and returns the span of its value, which follows an empty line, when
+// the name promises a secret.
+func (s *scanner) formField(at int) (start, end int) {
+	t := s.t
+	if at >= len(t) || t[at] != '"' {
+		return 0, 0
+	}
+	k := at + 1
+	for k < len(t) && keyByte(t[k]) && k-at < maxKey {
+		k++
+	}
+	const empty = `"\n\n`
+	if !strings.HasPrefix(t[k:], empty) {
+		return 0, 0
+	}
+	if kind := classify(t, at+1, k); kind != strongKey && kind != pluralKey && kind != weakKey && kind != shortKey {
+		return 0, 0
+	}
+	start = k + len(empty)
+	end = endBefore(t, start, `\n--`)
 	s.pairUntil = end
 	return start, end
 }
@@ -218,10 +278,23 @@ func (s *scanner) element(i int) (start, end int) {
 	for k < len(t) && (keyByte(t[k]) || t[k] == ':') && k-i < maxKey {
 		k++
 	}
-	if k == i+1 || k == len(t) || t[k] != '>' {
+	first := i + 1
+	if strings.HasPrefix(t[k:], ` name="`) { // <property name="password">x</property>
+		first = k + 7
+		for k = first; k < len(t) && keyByte(t[k]) && k-first < 2*maxKey; {
+			k++
+		}
+		if k+1 >= len(t) || t[k] != '"' || t[k+1] != '>' {
+			return 0, 0
+		}
+	}
+	if k == first || k == len(t) || t[k] != '>' && t[k] != '"' {
 		return 0, 0
 	}
-	kind := classify(t, i+1, k)
+	kind := classify(t, first, k)
+	if t[k] == '"' {
+		k++
+	}
 	if kind != strongKey && kind != pluralKey && kind != weakKey {
 		return 0, 0
 	}

@@ -59,3 +59,43 @@ func (s *scanner) longLiteral(i, end int) (int, int) {
 	}
 	return next, stop
 }
+
+// dataPhrases come before a value that a database or parser quotes from the
+// data: the word that begins at the end of lead, and what opens and closes it.
+var dataPhrases = [...]struct {
+	lead        string
+	close       byte
+	closeBefore string // what follows the end; "" for anything
+}{
+	{"Duplicate entry '", '\'', "' for key"},
+	{"Failing row contains (", ')', ""},
+	{"duplicate key value is (", ')', ""},
+	{"dup key: {", '}', ""},
+	{"varchar value '", '\'', "' to data type"},
+	{"Incorrect integer value: '", '\'', "' for column"},
+	{"Incorrect string value: '", '\'', "' for column"},
+	{"Incorrect datetime value: '", '\'', "' for column"},
+	{"Cannot parse string '", '\'', "' as"},
+}
+
+// quotedData looks at a word at t[i] and returns the span of the data that a
+// message of a database quotes.
+func (s *scanner) quotedData(i int) (start, end int) {
+	t := s.t
+	for _, p := range dataPhrases {
+		if !strings.HasPrefix(t[i:], p.lead) {
+			continue
+		}
+		start = i + len(p.lead)
+		if p.closeBefore != "" {
+			if n := strings.Index(t[start:], p.closeBefore); n > 0 {
+				return start, start + n
+			}
+		}
+		if n := strings.IndexByte(t[start:], p.close); n > 0 {
+			return start, start + n
+		}
+		return start, len(t)
+	}
+	return 0, 0
+}

@@ -30,22 +30,44 @@ func (s *scanner) opaque(i int) (start, end int) {
 	for end < len(t) && t[end] == '=' {
 		end++
 	}
-	if pathLike(t, i, end, run) || hashBefore(t, i) || !random(run) {
+	switch {
+	case hashBefore(t, i):
 		return 0, 0
+	case pathLike(t, i, end, run), !random(run):
+		return opaquePart(run, i)
+	}
+	const terraform = ".atlasv1."
+	if strings.HasSuffix(t[:i], terraform) {
+		for i -= len(terraform); i > s.spanFloor() && isAlnum(t[i-1]); {
+			i--
+		}
 	}
 	return i, end
 }
 
+// opaquePart returns the span of the first part between slashes of the run at
+// i that looks random, as in the address of a webhook.
+func opaquePart(run string, i int) (start, end int) {
+	if strings.IndexByte(run, '/') < 0 {
+		return 0, 0
+	}
+	for at := 0; at < len(run); {
+		part, _, _ := strings.Cut(run[at:], "/")
+		if len(part) >= minOpaque && random(part) {
+			return i + at, i + at + len(part)
+		}
+		at += len(part) + 1
+	}
+	return 0, 0
+}
+
 // pathLike reports whether a run is part of a path, a host name or an import.
 func pathLike(t string, i, end int, run string) bool {
-	if i > 0 && (t[i-1] == '.' || t[i-1] == '/' && strings.IndexByte(run, '/') >= 0) {
-		return true
-	}
-	if end+1 < len(t) && t[end] == '.' && isAlnum(t[end+1]) {
-		return true
-	}
 	if strings.IndexByte(run, '/') < 0 {
 		return false
+	}
+	if i > 0 && (t[i-1] == '.' || t[i-1] == '/') || end+1 < len(t) && t[end] == '.' && isAlnum(t[end+1]) {
+		return true
 	}
 	longest, at := 0, 0
 	for k := 0; k <= len(run); k++ {
@@ -71,7 +93,7 @@ func random(run string) bool {
 	var count [128]uint16
 	var kinds [4]int
 	last, changes := -1, 0
-	lowers, inWords := 0, 0 // length of the lower-case run, characters in long ones
+	lowers, vowel, inWords := 0, false, 0 // the lower-case run, and characters in long ones with a vowel
 	for k := range len(run) {
 		c := run[k]
 		count[c]++
@@ -85,12 +107,15 @@ func random(run string) bool {
 			kind = 2
 		}
 		kinds[kind]++
-		if kind != 2 {
-			lowers = 0
-		} else if lowers++; lowers == 3 {
-			inWords += 3
-		} else if lowers > 3 {
-			inWords++
+		if kind == 2 {
+			lowers++
+			vowel = vowel || c == 'a' || c == 'e' || c == 'i' || c == 'o' || c == 'u'
+		}
+		if kind != 2 || k == len(run)-1 {
+			if vowel && lowers >= 3 {
+				inWords += lowers
+			}
+			lowers, vowel = 0, false
 		}
 		if last >= 0 && kind != last {
 			changes++

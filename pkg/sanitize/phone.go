@@ -3,7 +3,7 @@ package sanitize
 import "strings"
 
 // near is how far from a word like "phone" a number is taken for one.
-const near = 16
+const near = 20
 
 // phone looks at a digit at t[i] and returns the span of a telephone number:
 // international with a plus, or any with a word like "phone" nearby.
@@ -98,7 +98,7 @@ func (s *scanner) phoneWord(i, end, digits, groups int) bool {
 
 // phoneWords are the words that announce a telephone number. The first one has
 // other meanings too.
-var phoneWords = [...]string{"call", "tel", "phone", "telephone", "sms", "mobile", "fax", "msisdn", "whatsapp"}
+var phoneWords = [...]string{"call", "tel", "phone", "telephone", "sms", "mobile", "fax", "msisdn", "whatsapp", "telefon", "telefono", "mobil", "cellphone"}
 
 // callWords stand between "call" and a number that is dialled.
 var callWords = [...]string{"call", "at", "on", "me", "to", "us", "number"}

@@ -3,6 +3,9 @@ package sanitize
 // placeholder reports whether a value is a word that says that there is no
 // value, or what is wrong with it.
 func placeholder(v string) bool {
+	if toBeFilled(v) {
+		return true
+	}
 	if len(v) > 16 {
 		return false
 	}
@@ -23,6 +26,20 @@ func placeholder(v string) bool {
 	}
 	for i := range len(v) {
 		if v[i] != '*' && v[i] != 'x' && v[i] != 'X' && v[i] != '.' && v[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// toBeFilled reports whether v is the name of a variable to be filled in, as in
+// ${DB_PASSWORD}, of which the last brace may be cut off.
+func toBeFilled(v string) bool {
+	if len(v) < 4 || v[0] != '$' || v[1] != '{' {
+		return false
+	}
+	for k := 2; k < len(v); k++ {
+		if c := v[k]; !isUpper(c) && !isDigit(c) && c != '_' && !(c == '}' && k == len(v)-1) {
 			return false
 		}
 	}
@@ -62,7 +79,7 @@ func prose(v string) bool {
 		"unmarshal", "marshal", "strconv", "server", "client", "request", "response", "already", "never", "still",
 		"store", "file", "path", "signature", "base64", "hex", "square/go-jose", "crypto/rsa", "crypto/ecdsa",
 		"ssh", "ldap", "saml", "see", "use", "try", "got", "when", "while", "because", "as", "if", "no", "none",
-		"too-short", "all", "any", "each", "one", "two", "unmarshaling",
+		"too-short", "relation", "column", "table", "database", "role", "schema", "constraint", "function", "all", "any", "each", "one", "two", "unmarshaling",
 		"authenticating", "contains", "exceeds", "needs", "failing", "failed", "wanted", "want", "need", "via":
 		return true
 	}

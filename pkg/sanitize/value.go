@@ -77,8 +77,10 @@ func endBefore(t string, i int, stop string) int {
 
 // bareEnd returns where the value ends that begins at t[i] without a quote. A
 // separator ends it only when what follows looks like a new element, because
-// passwords hold separators too.
+// passwords hold separators too. A separator that is percent-encoded ends it
+// unless a raw one comes before the value.
 func bareEnd(t string, i int) int {
+	raw := i > 0 && (t[i-1] == '=' || t[i-1] == ':')
 	for k := i; k < len(t); k++ {
 		switch t[k] {
 		case ' ', '"', '`', '<', '>':
@@ -111,7 +113,7 @@ func bareEnd(t string, i int) int {
 				return k
 			}
 		case '%':
-			if len(t)-k >= 3 && t[k+1] == '2' && (t[k+2] == '6' || t[k+2] == '2' || t[k+2] == '0') {
+			if !raw && len(t)-k >= 3 && t[k+1] == '2' && (t[k+2] == '6' || t[k+2] == '2' || t[k+2] == '0') {
 				return k
 			}
 		}
