@@ -48,6 +48,9 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) {
 		return 0, 0
 	}
+	if mark == ',' && quoted && namesMember(t, end) {
+		return 0, 0 // a value, and the name of the next member
+	}
 	if mark == ',' && kind != safeKey {
 		kind = weakKey // a list of names is no pair
 	}
@@ -65,6 +68,20 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	}
 	s.pairUntil = end
 	return start, end
+}
+
+// namesMember reports whether the quoted text that ends before t[end] is the name
+// of a member: a colon follows its quote.
+func namesMember(t string, end int) bool {
+	for end < len(t) && t[end] == '\\' {
+		end++
+	}
+	if end == len(t) || t[end] != '"' && t[end] != '\'' {
+		return false
+	}
+	for end++; end < len(t) && t[end] == ' '; end++ {
+	}
+	return end < len(t) && t[end] == ':'
 }
 
 // imageVariable looks at a word at t[i] and returns the span of the value of
