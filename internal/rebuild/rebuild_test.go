@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
+	"github.com/jobtrail/jobtrail/internal/localstack"
 	"github.com/jobtrail/jobtrail/internal/localstack/stacktest"
 	"github.com/jobtrail/jobtrail/internal/projector"
 	"github.com/jobtrail/jobtrail/internal/projector/projectortest"
@@ -37,7 +38,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := projectortest.New(t, 2)
+	return newWorldOn(t, projectortest.New(t, 2))
+}
+
+func newWorldOn(t *testing.T, w *projectortest.World) *world {
+	t.Helper()
 	return &world{World: w, t: t, a: w.Layout.Generation(clickhouse.GenerationA), b: w.Layout.Generation(clickhouse.GenerationB)}
 }
 
@@ -538,7 +543,10 @@ func TestTakenOverIsNoticed(t *testing.T) {
 // goes on; the last call finds everything equal.
 func TestCutOffAnywhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	// The server of a local stack can go down when clients go away in the midst of
+	// an insert, and come back: not under other tests.
+	stack := stacktest.Private(t, localstack.Config{})
+	w := newWorldOn(t, projectortest.NewOn(t, stack.Brokers(), stack.ClickHouseAddr(), 2))
 	w.Project(nil)
 	w.load(1500)
 	w.Arrived(w.rows)
@@ -560,9 +568,11 @@ func TestCutOffAnywhere(t *testing.T) {
 	w.Eventually("it gets through", func() bool {
 		var err error
 		rep, err = w.rebuild(func(c *rebuild.Config) { c.Keep = -1 }).Run(t.Context())
-		var held *rebuild.HeldError
-		if err != nil && !errors.As(err, &held) {
+		if len(rep.Found) > 0 {
 			t.Fatalf("rebuilding: %v, %+v", err, rep.Found)
+		}
+		if err != nil {
+			t.Logf("rebuilding: %v", err)
 		}
 		return err == nil
 	})
