@@ -159,7 +159,7 @@ func FuzzPlanted(f *testing.F) {
 		for _, e := range embeddings {
 			in := before + " " + e.embed(v) + " " + after
 			out := Clean(in).String()
-			if elsewhere := normalise(before + " " + e.embed("") + " " + after); strings.Contains(out, v) && !strings.Contains(elsewhere, v) {
+			if strings.Contains(out, v) && !heldBy(v, before, after, before+" "+e.embed("")+" "+after) {
 				t.Fatalf("%s: %q survived\n in  %q\n out %q", e.name, v, in, out)
 			}
 		}
@@ -173,7 +173,7 @@ func FuzzErrors(f *testing.F) {
 		f.Add(v, "calling hook", "ok")
 	}
 	f.Fuzz(func(t *testing.T, v, before, other string) {
-		if len(v) < 6 || len(v) > 100 || len(before) > 200 || len(other) > 200 || !plantable(v) || strings.Contains(normalise(before+other), v) {
+		if len(v) < 6 || len(v) > 100 || len(before) > 200 || len(other) > 200 || !plantable(v) || heldBy(v, before, other) {
 			return
 		}
 		z := New(Config{})
@@ -222,31 +222,43 @@ func FuzzKnown(f *testing.F) {
 		} {
 			out := z.Clean(before + " " + form + " " + after).String()
 			checkShape(t, before+form+after, out)
-			if strings.Contains(out, form) && !strings.Contains(normalise(before+" "+after), form) && !strings.Contains(marker, form) {
+			if strings.Contains(out, form) && !heldBy(form, before, after, before+" "+after, marker) {
 				t.Fatalf("%q survived as %q\n in  %q\n out %q", v, form, before+" "+form+" "+after, out)
 			}
 		}
 	})
 }
 
-// FuzzOrder checks that the members of an object may come in any order: each is
-// cleaned as it is in the other order.
+// FuzzOrder checks that a secret member of an object does not survive in any
+// place among the others.
 func FuzzOrder(f *testing.F) {
-	f.Add("password", "hunter2", "user", "svc")
-	f.Add("n", "12", "token", "abcDEF123456")
-	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
-		for _, s := range []string{key1, value1, key2, value2} {
-			if s == "" || len(s) > 60 || strings.Trim(s, planted.Alnum) != "" {
-				return
+	f.Add("hunter2hunter", "user", "svc")
+	f.Add("abcDEF123456", "n", "12")
+	f.Add("abcd1234", "cvc", "00000000")
+	f.Fuzz(func(t *testing.T, v, key, value string) {
+		if len(v) < 6 || len(v) > 60 || !plantable(v) || len(key) > 60 || len(value) > 60 || strings.Trim(key+value, planted.Alnum+"-_. ") != "" ||
+			strings.Contains(key, v) || strings.Contains(value, v) {
+			return
+		}
+		secret, other := `"password":"`+v+`"`, `"`+key+`":"`+value+`"`
+		for _, members := range [][]string{{secret, other}, {other, secret}, {other, secret, other}, {other, other, secret}} {
+			in := "got {" + strings.Join(members, ",") + "}"
+			if out := Clean(in).String(); strings.Contains(out, v) {
+				t.Fatalf("%q survived\n in  %q\n out %q", v, in, out)
 			}
 		}
-		one, two := `"`+key1+`":"`+value1+`"`, `"`+key2+`":"`+value2+`"`
-		forth, back := Clean("got {"+one+","+two+"}").String(), Clean("got {"+two+","+one+"}").String()
-		first, second, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(forth, "got {"), "}"), ",")
-		if want := "got {" + second + "," + first + "}"; found && back != want {
-			t.Fatalf("got  %q\nwant %q", back, want)
-		}
 	})
+}
+
+// heldBy reports whether one of the texts holds v by itself. What a text may
+// show depends on what comes before it: an escape sequence takes its beginning.
+func heldBy(v string, texts ...string) bool {
+	for _, text := range texts {
+		if strings.Contains(normalise(text), v) {
+			return true
+		}
+	}
+	return false
 }
 
 // plantable reports whether v can stand in every embedding without changing

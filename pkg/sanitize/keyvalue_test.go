@@ -52,3 +52,16 @@ func TestKeyValue(t *testing.T) {
 		`monkey=banana123456`,
 	})
 }
+
+// TestNameOfNextMember keeps the name of a member that follows a value which
+// reads like a key.
+func TestNameOfNextMember(t *testing.T) {
+	for _, s := range []string{`got {"0":"CvC","00000000":"0"}`, `got {\"0\":\"CvC\",\"00000000\":\"0\"}`} {
+		if got := Clean(s).String(); got != s {
+			t.Errorf("%s became %s", s, got)
+		}
+	}
+	if got := Clean(`"CvC","00000000"`).String(); got == `"CvC","00000000"` {
+		t.Error("a name and its value in a list are a pair")
+	}
+}

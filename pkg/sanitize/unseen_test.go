@@ -350,7 +350,7 @@ func TestUnseen(t *testing.T) {
 	type row struct{ total, wrong int }
 	var order []string
 	rows := map[string]*row{}
-	count := func(class string, wrong bool) int {
+	count := func(class string, wrong bool) {
 		if rows[class] == nil {
 			rows[class] = &row{}
 			order = append(order, class)
@@ -359,7 +359,6 @@ func TestUnseen(t *testing.T) {
 		if wrong {
 			rows[class].wrong++
 		}
-		return rows[class].wrong
 	}
 	dirty, missed, benign, changed := 0, 0, 0, 0
 	for _, tmpl := range readTemplates(t, "unseen-dirty.txt") {
