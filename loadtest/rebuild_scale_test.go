@@ -122,7 +122,7 @@ func writeHistory(t *testing.T, g *group, n int) {
 		part := int32(job % g.partitions)
 		// A job each 20 ms up to now: months of history.
 		at := events.TimeOf(time.Now()) - events.Time((n/3-job)*20)
-		e := events.Event{MinReader: 1, OccurredAt: at, Group: g.topo.Group, TenantID: []string{"acme", "globex", "initech"}[job%3], JobID: uuid.NewString(), JobType: []string{"charge-card", "ship", "mail"}[job%3],
+		e := events.Event{MinReader: 1, OccurredAt: at, Group: g.topo.Group, TenantID: []string{"acme", "globex", "initech"}[job/3%3], JobID: uuid.NewString(), JobType: []string{"charge-card", "ship", "mail"}[job%3],
 			OperationID: fmt.Sprint("order-", job/3), Publication: events.Publication{TopicID: topic, Topic: "shop.jobs", Partition: part, Offset: int64(job)}, Run: 1, Version: 1, Number: 1, OriginAt: at - 40, TraceID: uuid.New(),
 			Source: events.Source{Topic: "shop.jobs", Partition: part, Offset: int64(job)}, Worker: "worker-1/0011aabb", Generation: 7, CodeVersion: "v1.2.3"}
 		put := func(body events.Body, state events.State) {
