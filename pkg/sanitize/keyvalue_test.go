@@ -29,6 +29,14 @@ func TestKeyValue(t *testing.T) {
 		{`var fooToken string = "` + v + `"`, `var fooToken string = "[REDACTED]"`},
 		{`host=db password='` + v + ` x' user=a`, `host=db password=[REDACTED] user=a`},
 		{`otp 123` + `456 refused`, `otp [REDACTED] refused`},
+		{`CREATE USER x IDENTIFIED WITH sha256_password BY '` + v + `'`, `CREATE USER x IDENTIFIED WITH sha256_password BY '[REDACTED]'`},
+		{`SET PASSWORD FOR 'x'@'h' = '` + v + `'`, `SET PASSWORD FOR 'x'@'h' = '[REDACTED]'`},
+		{`form-data; name="password"\n\n` + v + `\n--end`, `form-data; name="password"\n\n[REDACTED]\n--end`},
+		{`<property name="db.password">` + v + `</property>`, `<property name="db.password">[REDACTED]</property>`},
+		{`machine h login svc password ` + v, `machine h login svc password [REDACTED]`},
+		{`ENV API_SECRET ` + v, `ENV API_SECRET [REDACTED]`},
+		{`auth=('svc', '` + v + `')`, `auth=([REDACTED]')`},
+		{`GET /x?password=a%26` + v + `&n=1`, `GET /x?password=[REDACTED]&n=1`},
 	}, []string{
 		`password: expired`,
 		`password=`,
@@ -50,6 +58,12 @@ func TestKeyValue(t *testing.T) {
 		`primary key: id`,
 		`key "value" missing`,
 		`monkey=banana123456`,
+		`{"0":"CvC","00000000":"0"}`,
+		`password=${DB_PASSWORD}`,
+		`FATAL: invalid password: relation "orders" is missing`,
+		`the token is invalid for this operation`,
+		`ENV LANG C.UTF-8`,
+		`name="comment"\n\nfine`,
 	})
 }
 
