@@ -118,6 +118,9 @@ func (in *inserter) try(ctx context.Context, b block, attempt int) error {
 			{Key: "insert_deduplication_token", Value: b.token, Important: true},
 			// A batch of records with scattered origin times still is one insert.
 			{Key: "max_partitions_per_insert_block", Value: "0", Important: true},
+			// No two rows of a block have one key, and the views have grouped theirs:
+			// the server need not look for what to replace before it writes a part.
+			{Key: "optimize_on_insert", Value: "0", Important: true},
 		},
 	})
 	if err == nil {

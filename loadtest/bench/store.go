@@ -111,7 +111,7 @@ func (st *store) await(ctx context.Context, n int, ended <-chan error) error {
 		case <-ctx.Done():
 			return fmt.Errorf("it was at %d of %d events: %w", events, n, context.Cause(ctx))
 		// The questions cost the machine something, too.
-		case <-time.After(max(20*time.Millisecond, time.Since(begun)/100)):
+		case <-time.After(max(50*time.Millisecond, time.Since(begun)/50)):
 		}
 	}
 }
