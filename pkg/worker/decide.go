@@ -75,23 +75,20 @@ func (s *slab[T]) reset() {
 	s.used = 0
 }
 
-// recycle takes a batch back whose records are on the log and were acknowledged:
-// nobody reads them any more.
+// recycle takes a batch back that is empty, or whose records are on the log and
+// were acknowledged: nobody reads them any more.
 func (l *ledger) recycle(b *batch) {
-	for _, list := range []*[]*shard{&b.shards, &b.checkpoints} {
-		clear(*list)
-		*list = (*list)[:0]
-	}
-	clear(b.units)
-	clear(b.records)
-	clear(b.said)
-	clear(b.late)
-	clear(b.missed)
-	clear(b.positions)
 	b.events.reset()
 	b.produced.reset()
-	l.spare = &batch{shards: b.shards, checkpoints: b.checkpoints, units: b.units[:0], records: b.records[:0], said: b.said[:0], late: b.late[:0],
-		missed: b.missed[:0], positions: b.positions[:0], events: b.events, produced: b.produced, arena: b.arena[:0]}
+	*b = batch{shards: emptied(b.shards), checkpoints: emptied(b.checkpoints), units: emptied(b.units), records: emptied(b.records), said: emptied(b.said),
+		late: emptied(b.late), missed: emptied(b.missed), positions: emptied(b.positions), events: b.events, produced: b.produced, arena: b.arena[:0]}
+	l.spare = b
+}
+
+// emptied returns q without its elements, and with its memory.
+func emptied[T any](q []T) []T {
+	clear(q)
+	return q[:0]
 }
 
 // position is what a lane's commit says.
@@ -220,8 +217,7 @@ func (l *ledger) collect(now events.Time) *batch {
 
 func rest[T any](q []T, n int) []T {
 	if n == len(q) {
-		clear(q)
-		return q[:0]
+		return emptied(q)
 	}
 	return slices.Delete(q, 0, n)
 }

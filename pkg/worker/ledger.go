@@ -202,7 +202,7 @@ type attempt struct {
 	delivery uint32
 	slot     *jobType
 	ended    bool
-	began    time.Time // of the call, by the own clock
+	began    time.Time // when the tick began that the call follows, by the own clock
 	stuck    bool      // it was reported that the handler ignores its timeout
 	result   *result
 	fact     *kgo.Record // the late fact on its way
@@ -513,8 +513,11 @@ func (l *ledger) readAhead(n *lane) int {
 	if n.tier.is && n.tier.delay > 0 {
 		return tierReadAhead
 	}
-	return max(1000, 2*l.cfg.Concurrency)
+	return l.ample()
 }
+
+// ample is how many jobs at hand keep every slot busy until more are fetched.
+func (l *ledger) ample() int { return max(1000, 2*l.cfg.Concurrency) }
 
 // renew asks for a checkpoint of some shard, so that there is something to write.
 func (l *ledger) renew() {
@@ -536,7 +539,7 @@ func (l *ledger) plenty() bool {
 			n += t.ready.len()
 		}
 	}
-	return n >= max(1000, 2*l.cfg.Concurrency)
+	return n >= l.ample()
 }
 
 // flow returns the lanes whose fetching is to be stopped and resumed.

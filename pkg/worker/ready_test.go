@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,27 +17,10 @@ import (
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // idle runs a worker without jobs until the end of the test.
-func idle(t *testing.T, brokers []string) (w *Worker, log *lockedLog, ended chan error) {
+func idle(t *testing.T, brokers []string) (w *Worker, log *lines, ended chan error) {
 	t.Helper()
-	log = &lockedLog{}
+	log = &lines{}
 	w, err := New(Config{Group: "g", Topics: fakeTopology.Jobs, Tiers: fakeTopology.Tiers, Grace: time.Millisecond, Types: []Type{{Name: "j", Policy: retrytopics.DefaultPolicy(),
 		Handler: HandlerFunc(func(context.Context, *Job) error { return nil })}}},
 		Deps{Kafka: []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.MetadataMaxAge(200 * time.Millisecond)}, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -55,10 +55,7 @@ func (r *report) note(said []*events.Event) {
 		case *events.AttemptAbandoned:
 			r.add(e, slog.LevelWarn, "an attempt was found without an outcome", b.Cause.String(), "", sanitize.Text{})
 		case *events.JobTerminal:
-			class, text := "", b.Detail
-			if f, ok := lastAttempt(failure, e); ok {
-				class, text = f.Error.Class.String(), f.Error.Message
-			}
+			class, text := lastError(failure, e, b.Detail)
 			switch b.Outcome {
 			case events.TerminalSucceeded:
 			case events.TerminalFailed:
@@ -67,10 +64,7 @@ func (r *report) note(said []*events.Event) {
 				r.add(e, slog.LevelInfo, "a job ended without success", b.Outcome.String(), class, text)
 			}
 		case *events.JobParked:
-			class, text := "", sanitize.Text{}
-			if f, ok := lastAttempt(failure, e); ok {
-				class, text = f.Error.Class.String(), f.Error.Message
-			}
+			class, text := lastError(failure, e, sanitize.Text{})
 			r.add(e, slog.LevelWarn, "a job was parked: it waits for a decision", b.Reason.String(), class, text)
 		case *events.DuplicateSeen:
 			r.add(e, slog.LevelInfo, "a job was published again", b.Action.String(), "", sanitize.Text{})
@@ -80,14 +74,14 @@ func (r *report) note(said []*events.Event) {
 	}
 }
 
-// lastAttempt returns the end of the attempt after which e was written, where
-// the same unit wrote both.
-func lastAttempt(failure, e *events.Event) (*events.AttemptFinished, bool) {
+// lastError returns the error of the attempt after whose end e was written, where
+// the same unit wrote both; else the text given.
+func lastError(failure, e *events.Event, without sanitize.Text) (class string, text sanitize.Text) {
 	if failure == nil || failure.Publication != e.Publication || failure.Run != e.Run {
-		return nil, false
+		return "", without
 	}
-	f, ok := failure.Body.(*events.AttemptFinished)
-	return f, ok
+	of := failure.Body.(*events.AttemptFinished).Error
+	return of.Class.String(), of.Message
 }
 
 // unknownHint goes with jobs of unknown types, the commonest mistake of a group

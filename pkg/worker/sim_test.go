@@ -339,6 +339,7 @@ func (s *sim) tick(w *simWorker) (crashed bool) {
 	}
 	b := w.l.collect(s.now + s.broken.ahead)
 	if b.empty() && len(b.units) == 0 {
+		w.l.recycle(b)
 		return false
 	}
 	if b.empty() {

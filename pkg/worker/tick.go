@@ -96,6 +96,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	b := w.l.collect(w.clock.now())
 	b.began = begun
 	if b.empty() && len(b.units) == 0 {
+		w.l.recycle(b)
 		w.mu.Unlock()
 		return false, nil
 	}

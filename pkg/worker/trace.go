@@ -38,23 +38,18 @@ type spans struct {
 // start returns the context for the handler and the attempt's span, and fills
 // the job's own trace context.
 func (s spans) start(ctx context.Context, e *entry, job *Job) (context.Context, trace.Span) {
+	job.TraceParent, job.TraceState = e.meta.TraceParent, e.meta.TraceState
+	parent, ok := s.extract(ctx, job)
+	if !ok {
+		job.TraceParent, job.TraceState = derivedParent(e.traceID), ""
+	}
 	if s.tracer == nil {
-		if job.TraceParent, job.TraceState = e.meta.TraceParent, e.meta.TraceState; job.TraceParent == "" {
-			b := hex.AppendEncode(append(make([]byte, 0, 55), "00-"...), e.traceID[:])
-			b = hex.AppendEncode(append(b, '-'), e.traceID[8:])
-			job.TraceParent = string(append(b, "-01"...))
-		}
 		return ctx, nil
 	}
-	carrier := propagation.MapCarrier{retrytopics.HeaderTraceParent: e.meta.TraceParent, retrytopics.HeaderTraceState: e.meta.TraceState}
-	ctx = s.w3c.Extract(ctx, carrier)
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		id := e.traceID
-		var parent trace.SpanID
-		copy(parent[:], id[8:])
-		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: parent, TraceFlags: trace.FlagsSampled, Remote: true}))
+	if !ok {
+		parent, _ = s.extract(ctx, job)
 	}
-	ctx, span := s.tracer.Start(ctx, "job "+job.Type, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+	ctx, span := s.tracer.Start(parent, "job "+job.Type, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		attribute.String("messaging.system", "kafka"),
 		attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", e.rec.Topic),
@@ -67,6 +62,24 @@ func (s spans) start(ctx context.Context, e *entry, job *Job) (context.Context, 
 	s.w3c.Inject(ctx, out)
 	job.TraceParent, job.TraceState = out[retrytopics.HeaderTraceParent], out[retrytopics.HeaderTraceState]
 	return ctx, span
+}
+
+// extract returns ctx with the job's trace context as the remote parent, where it
+// has one that can be read.
+func (s spans) extract(ctx context.Context, job *Job) (parent context.Context, ok bool) {
+	if job.TraceParent == "" {
+		return ctx, false
+	}
+	parent = s.w3c.Extract(ctx, propagation.MapCarrier{retrytopics.HeaderTraceParent: job.TraceParent, retrytopics.HeaderTraceState: job.TraceState})
+	return parent, trace.SpanContextFromContext(parent).IsValid()
+}
+
+// derivedParent is the parent of attempts whose producer sent none that can be
+// read.
+func derivedParent(id [16]byte) string {
+	b := hex.AppendEncode(append(make([]byte, 0, 55), "00-"...), id[:])
+	b = hex.AppendEncode(append(b, '-'), id[8:])
+	return string(append(b, "-01"...))
 }
 
 // end closes the attempt's span. Only sanitised text reaches it.

@@ -306,7 +306,7 @@ func away(err error) bool {
 func (w *Worker) ask(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
-	away := false // what is the same again is not logged
+	silent := false // what is the same again is not logged
 	for {
 		try, cancel := context.WithTimeout(ctx, silence/2)
 		err := w.control.Ping(try)
@@ -321,12 +321,12 @@ func (w *Worker) ask(ctx context.Context) {
 		w.metrics.measure(w.l) // no tick does while nothing runs
 		w.mu.Unlock()
 		switch {
-		case err != nil && !away:
+		case err != nil && !silent:
 			w.deps.Log.Warn("the brokers do not answer", "err", w.deps.Sanitizer.Error(err))
-		case err == nil && away:
+		case err == nil && silent:
 			w.deps.Log.Info("the brokers answer again")
 		}
-		away = err != nil
+		silent = err != nil
 		select {
 		case <-ctx.Done():
 			return
