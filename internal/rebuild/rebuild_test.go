@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/jobtrail/jobtrail/clickhouse"
-	"github.com/jobtrail/jobtrail/internal/localstack"
 	"github.com/jobtrail/jobtrail/internal/localstack/stacktest"
 	"github.com/jobtrail/jobtrail/internal/projector"
 	"github.com/jobtrail/jobtrail/internal/projector/projectortest"
@@ -38,11 +37,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOn(t, projectortest.New(t, 2))
-}
-
-func newWorldOn(t *testing.T, w *projectortest.World) *world {
-	t.Helper()
+	w := projectortest.New(t, 2)
 	return &world{World: w, t: t, a: w.Layout.Generation(clickhouse.GenerationA), b: w.Layout.Generation(clickhouse.GenerationB)}
 }
 
@@ -543,10 +538,7 @@ func TestTakenOverIsNoticed(t *testing.T) {
 // goes on; the last call finds everything equal.
 func TestCutOffAnywhere(t *testing.T) {
 	t.Parallel()
-	// The server of a local stack can go down when clients go away in the midst of
-	// an insert, and come back: not under other tests.
-	stack := stacktest.Private(t, localstack.Config{})
-	w := newWorldOn(t, projectortest.NewOn(t, stack.Brokers(), stack.ClickHouseAddr(), 2))
+	w := newWorld(t)
 	w.Project(nil)
 	w.load(1500)
 	w.Arrived(w.rows)

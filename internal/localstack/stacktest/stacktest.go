@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
-
 	"github.com/jobtrail/jobtrail/internal/localstack"
 )
 
@@ -70,7 +68,6 @@ func ForTest(tb testing.TB) Shared {
 	tb.Helper()
 	brokers, addr := os.Getenv(KafkaVariable), os.Getenv(ClickHouseVariable)
 	if brokers != "" && addr != "" {
-		untilAnswers(tb, addr)
 		return Shared{Brokers: strings.Split(brokers, ","), ClickHouseAddr: addr}
 	}
 	own.Lock()
@@ -88,25 +85,6 @@ func ForTest(tb testing.TB) Shared {
 		own.stack, own.dir = stack, dir
 	}
 	return Shared{Brokers: own.stack.Brokers(), ClickHouseAddr: own.stack.ClickHouseAddr()}
-}
-
-// untilAnswers waits for a ClickHouse that its supervisor is starting again.
-func untilAnswers(tb testing.TB, addr string) {
-	tb.Helper()
-	conn, err := driver.Open(&driver.Options{Addr: []string{addr}, DialTimeout: time.Second})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer conn.Close()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-		err := conn.Ping(context.Background())
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("the shared ClickHouse does not answer: %v", err)
-		}
-	}
 }
 
 // Private starts a stack of the test's own, on free ports, and stops it at the

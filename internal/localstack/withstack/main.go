@@ -59,11 +59,16 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		err = errors.Join(err, stack.Stop(stopCtx))
 	}()
 
+	store, err := newShield(stack.ClickHouseAddr())
+	if err != nil {
+		return 1, err
+	}
+	defer store.close()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
 		stacktest.KafkaVariable+"="+strings.Join(stack.Brokers(), ","),
-		stacktest.ClickHouseVariable+"="+stack.ClickHouseAddr())
+		stacktest.ClickHouseVariable+"="+store.addr())
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	err = cmd.Run()
