@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -78,19 +79,29 @@ func (b *beyond) readTail(ctx context.Context) error {
 // sighted is a publication as a group sees it.
 type sighted struct{ group, publication string }
 
+// sightings are what was seen in the job topics and on the logs.
+func (b *beyond) sightings() iter.Seq[operate.Sighting] {
+	return func(yield func(operate.Sighting) bool) {
+		for _, s := range b.view.Waiting {
+			if !yield(s) {
+				return
+			}
+		}
+		for _, e := range b.tail.Events {
+			if !yield(e.Sighting) {
+				return
+			}
+		}
+	}
+}
+
 // tenants returns whose the publications are that were seen.
 func (b *beyond) tenants() []string {
 	var found []string
-	add := func(s operate.Sighting) {
+	for s := range b.sightings() {
 		if !slices.Contains(found, s.TenantID) {
 			found = append(found, s.TenantID)
 		}
-	}
-	for _, s := range b.view.Waiting {
-		add(s)
-	}
-	for _, e := range b.tail.Events {
-		add(e.Sighting)
 	}
 	return found
 }
@@ -102,16 +113,10 @@ func (b *beyond) groups() []string {
 	if !b.view.Whole {
 		found = slices.Clone(b.view.Groups)
 	}
-	add := func(s operate.Sighting) {
+	for s := range b.sightings() {
 		if !slices.Contains(found, s.Group) {
 			found = append(found, s.Group)
 		}
-	}
-	for _, s := range b.view.Waiting {
-		add(s)
-	}
-	for _, e := range b.tail.Events {
-		add(e.Sighting)
 	}
 	slices.Sort(found)
 	return found

@@ -11,24 +11,36 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/jobtrail/jobtrail/internal/connect"
 	"github.com/jobtrail/jobtrail/internal/evidence"
 )
 
 // store opens the evidence store and makes sure that it answers within 10 s.
 // The caller closes the connection.
 func (g *Globals) store(ctx context.Context) (*evidence.Store, driver.Conn, error) {
+	conn, conf, err := g.reachClickHouse(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return evidence.New(conn, conf.Database), conn, nil
+}
+
+// reachClickHouse opens a connection pool, makes sure that the server answers
+// within 10 s, and returns with it what the environment says of the server. The
+// caller closes the connection.
+func (g *Globals) reachClickHouse(ctx context.Context) (driver.Conn, connect.ClickHouse, error) {
 	// Every statement names its database, which may not exist yet.
 	conn, conf, err := g.ClickHouse(func(o *clickhouse.Options) { o.Auth.Database = "" })
 	if err != nil {
-		return nil, nil, err
+		return nil, conf, err
 	}
 	ping, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("no answer within 10s"))
 	defer cancel()
 	if err := conn.Ping(ping); err != nil {
 		_ = conn.Close()
-		return nil, nil, fmt.Errorf("no ClickHouse answers at CLICKHOUSE_ADDR=%s: %w", strings.Join(conf.Addrs, ","), cause(ping, err))
+		return nil, conf, fmt.Errorf("no ClickHouse answers at CLICKHOUSE_ADDR=%s: %w", strings.Join(conf.Addrs, ","), cause(ping, err))
 	}
-	return evidence.New(conn, conf.Database), conn, nil
+	return conn, conf, nil
 }
 
 // explain adds what to do to an error of the store.

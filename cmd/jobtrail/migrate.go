@@ -20,20 +20,16 @@ func (c *migrateCmd) Environment() any { return connect.ClickHouse{} }
 func (c *migrateCmd) Run(ctx context.Context, g *Globals) error {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	_, conn, err := g.store(ctx)
+	conn, conf, err := g.reachClickHouse(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	var conf connect.ClickHouse
-	if err := g.parse(&conf); err != nil {
-		return err
-	}
 	opts, err := conf.Options()
 	if err != nil {
 		return usageError(err)
 	}
-	layout := clickhouse.Layout{Database: conf.Database, Cluster: conf.Cluster}
+	layout := layoutOf(conf)
 	if err := layout.Validate(); err != nil {
 		return usageError(err)
 	}
@@ -59,4 +55,9 @@ func (c *migrateCmd) Run(ctx context.Context, g *Globals) error {
 	}
 	fmt.Fprintf(g.Stdout, "The live database is %s; readers use %s.\n", live, layout.Database)
 	return nil
+}
+
+// layoutOf is how the store of the environment is laid out.
+func layoutOf(conf connect.ClickHouse) clickhouse.Layout {
+	return clickhouse.Layout{Database: conf.Database, Cluster: conf.Cluster}
 }

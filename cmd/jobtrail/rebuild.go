@@ -59,11 +59,7 @@ type rebuildRunCmd struct {
 
 // Run rebuilds.
 func (c *rebuildRunCmd) Run(ctx context.Context, g *Globals) error {
-	keep := c.Keep
-	if keep <= 0 {
-		keep = -1
-	}
-	cfg := rebuild.Config{Groups: c.Groups, Keep: keep, NoFlip: c.NoFlip, Restart: c.Restart, DiscardKept: c.DiscardKept, AcceptDifferences: c.AcceptDifferences}
+	cfg := rebuild.Config{Groups: c.Groups, Keep: keepFor(c.Keep), NoFlip: c.NoFlip, Restart: c.Restart, DiscardKept: c.DiscardKept, AcceptDifferences: c.AcceptDifferences}
 	return c.with(ctx, g, cfg, (*rebuild.Rebuild).Run)
 }
 
@@ -74,11 +70,15 @@ type rebuildRollbackCmd struct {
 
 // Run rolls back.
 func (c *rebuildRollbackCmd) Run(ctx context.Context, g *Globals) error {
-	keep := c.Keep
-	if keep <= 0 {
-		keep = -1
+	return c.with(ctx, g, rebuild.Config{Keep: keepFor(c.Keep)}, (*rebuild.Rebuild).Rollback)
+}
+
+// keepFor is Config.Keep of the flag, for which 0 means not at all.
+func keepFor(flag time.Duration) time.Duration {
+	if flag <= 0 {
+		return -1
 	}
-	return c.with(ctx, g, rebuild.Config{Keep: keep}, (*rebuild.Rebuild).Rollback)
+	return flag
 }
 
 type rebuildDropCmd struct {
@@ -93,21 +93,21 @@ func (c *rebuildDropCmd) Run(ctx context.Context, g *Globals) error {
 
 // with runs one of the rebuild's methods and prints what it did.
 func (c *rebuilding) with(ctx context.Context, g *Globals, cfg rebuild.Config, do func(*rebuild.Rebuild, context.Context) (rebuild.Report, error)) error {
-	_, conn, err := g.store(ctx)
+	conn, conf, err := g.reachClickHouse(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	var env rebuildEnvironment
-	if err := g.parse(&env); err != nil {
+	var kafka connect.Kafka
+	if err := g.parse(&kafka); err != nil {
 		return err
 	}
-	opts, err := env.ClickHouse.Options()
+	opts, err := conf.Options()
 	if err != nil {
 		return usageError(err)
 	}
 	opts.Auth.Database = ""
-	reach, err := env.Kafka.Options()
+	reach, err := kafka.Options()
 	if err != nil {
 		return usageError(err)
 	}
@@ -116,7 +116,7 @@ func (c *rebuilding) with(ctx context.Context, g *Globals, cfg rebuild.Config, d
 		return err
 	}
 	cl.Close()
-	cfg.Layout = clickhouse.Layout{Database: env.ClickHouse.Database, Cluster: env.ClickHouse.Cluster}
+	cfg.Layout = layoutOf(conf)
 	if err := cfg.Layout.Validate(); err != nil {
 		return usageError(err)
 	}
@@ -274,16 +274,12 @@ func (c *rebuildStatusCmd) Environment() any { return connect.ClickHouse{} }
 func (c *rebuildStatusCmd) Run(ctx context.Context, g *Globals) error {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	_, conn, err := g.store(ctx)
+	conn, conf, err := g.reachClickHouse(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	var conf connect.ClickHouse
-	if err := g.parse(&conf); err != nil {
-		return err
-	}
-	st, err := rebuild.Read(ctx, conn, clickhouse.Layout{Database: conf.Database, Cluster: conf.Cluster})
+	st, err := rebuild.Read(ctx, conn, layoutOf(conf))
 	if err != nil {
 		return explain(cause(ctx, err))
 	}

@@ -3,6 +3,7 @@ package rebuild
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -172,24 +173,15 @@ func (c *comparison) enough() bool { return len(c.rep.Found) >= maxFound }
 // common returns the columns that a table has in both generations, in the
 // order of the live one.
 func (c *comparison) common(ctx context.Context, table string) ([]string, error) {
-	rows, err := c.r.deps.Store.Query(ctx, "SELECT name FROM system.columns WHERE table = ? AND database IN (?, ?) GROUP BY name HAVING uniqExact(database) = 2 ORDER BY min(position), name", table, c.live, c.new)
-	if err != nil {
-		return nil, fmt.Errorf("reading the columns of %s: %w", table, err)
-	}
-	defer rows.Close()
 	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("reading the columns of %s: %w", table, err)
-		}
-		names = append(names, "`"+name+"`")
-	}
-	if err := rows.Err(); err != nil {
+	if err := c.r.deps.Store.Select(ctx, &names, "SELECT name FROM system.columns WHERE table = ? AND database IN (?, ?) GROUP BY name HAVING uniqExact(database) = 2 ORDER BY min(position), name", table, c.live, c.new); err != nil {
 		return nil, fmt.Errorf("reading the columns of %s: %w", table, err)
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("reading the columns of %s: %s and %s have none in common", table, c.live, c.new)
+	}
+	for i, name := range names {
+		names[i] = "`" + name + "`"
 	}
 	return names, nil
 }
@@ -207,8 +199,27 @@ func (s sum) String() string { return fmt.Sprintf("%016x%016x", s.sum, s.xor) }
 
 func (s *sum) add(o sum) { s.n, s.sum, s.xor = s.n+o.n, s.sum+o.sum, s.xor^o.xor }
 
-// sums runs a query of (partition, bucket, count, sum, xor).
-func (c *comparison) sums(ctx context.Context, query string) (map[bucket]sum, error) {
+// both asks the same of the live generation and of the new one.
+func both[T any](c *comparison, ask func(database string) (T, error)) (theirs, mine T, err error) {
+	if theirs, err = ask(c.live); err == nil {
+		mine, err = ask(c.new)
+	}
+	return theirs, mine, err
+}
+
+// sums sums a table up in both generations by a query of (partition, bucket,
+// count, sum, xor).
+func (c *comparison) sums(ctx context.Context, table string, query func(database string) string) (theirs, mine map[bucket]sum, err error) {
+	return both(c, func(database string) (map[bucket]sum, error) {
+		out, err := c.sum(ctx, query(database))
+		if err != nil {
+			return nil, fmt.Errorf("summing up %s of %s: %w", table, database, err)
+		}
+		return out, nil
+	})
+}
+
+func (c *comparison) sum(ctx context.Context, query string) (map[bucket]sum, error) {
 	rows, err := c.r.deps.Store.Query(ctx, query)
 	if err != nil {
 		return nil, err
@@ -226,20 +237,25 @@ func (c *comparison) sums(ctx context.Context, query string) (map[bucket]sum, er
 	return out, rows.Err()
 }
 
+// unequal returns the keys that not both maps have with the same value.
+func unequal[K, V comparable](a, b map[K]V) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for k, v := range a {
+			if other, ok := b[k]; (!ok || other != v) && !yield(k) {
+				return
+			}
+		}
+		for k := range b {
+			if _, ok := a[k]; !ok && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
 // differing returns the buckets that are not equal, sorted.
 func differing(a, b map[bucket]sum) []bucket {
-	all := map[bucket]bool{}
-	for k, v := range a {
-		if b[k] != v {
-			all[k] = true
-		}
-	}
-	for k, v := range b {
-		if a[k] != v {
-			all[k] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(all), func(x, y bucket) int {
+	return slices.SortedFunc(unequal(a, b), func(x, y bucket) int {
 		if x.partition != y.partition {
 			return int(x.partition) - int(y.partition)
 		}
@@ -253,7 +269,7 @@ func differing(a, b map[bucket]sum) []bucket {
 // compared, because a changed projector may write the same event into other
 // columns; and where those differ, row by row.
 func (c *comparison) evidence(ctx context.Context) error {
-	both, err := c.common(ctx, "evidence")
+	common, err := c.common(ctx, "evidence")
 	if err != nil {
 		return err
 	}
@@ -261,28 +277,24 @@ func (c *comparison) evidence(ctx context.Context) error {
 	for _, name := range projector.LosslessColumns() {
 		lossless["`"+name+"`"] = true
 	}
-	columns := slices.DeleteFunc(both, func(name string) bool { return !lossless[name] })
+	columns := slices.DeleteFunc(common, func(name string) bool { return !lossless[name] })
 	for _, cu := range c.cuts {
 		query := func(database string) string {
 			return fmt.Sprintf("SELECT partition, intDiv(offset, %d) AS bucket, count(), sum(h), groupBitXor(h) FROM (SELECT partition, offset, cityHash64(%s) AS h FROM %s.evidence FINAL WHERE %s) GROUP BY partition, bucket",
 				bucketOffsets, strings.Join(columns, ", "), database, cu.within())
 		}
-		theirs, err := c.sums(ctx, query(c.live))
+		theirs, mine, err := c.sums(ctx, "evidence", query)
 		if err != nil {
-			return fmt.Errorf("summing up evidence of %s: %w", c.live, err)
+			return err
 		}
-		mine, err := c.sums(ctx, query(c.new))
-		if err != nil {
-			return fmt.Errorf("summing up evidence of %s: %w", c.new, err)
-		}
-		unequal := differing(theirs, mine)
-		if len(unequal) > 0 && !c.strict {
-			if unequal, err = c.events(ctx, cu, unequal); err != nil {
+		differ := differing(theirs, mine)
+		if len(differ) > 0 && !c.strict {
+			if differ, err = c.events(ctx, cu, differ); err != nil {
 				return err
 			}
 		}
 		bad := map[uint16]bool{}
-		for _, b := range unequal {
+		for _, b := range differ {
 			bad[b.partition] = true
 			if c.enough() {
 				c.rep.More = true
@@ -330,7 +342,7 @@ func (c *comparison) events(ctx context.Context, cu cut, buckets []bucket) ([]bu
 		wanted[b] = true
 		byPartition[b.partition] = append(byPartition[b.partition], b.number)
 	}
-	read := func(database string) (map[bucket]sum, error) {
+	theirs, mine, err := both(c, func(database string) (map[bucket]sum, error) {
 		out := map[bucket]sum{}
 		for _, p := range slices.Sorted(maps.Keys(byPartition)) {
 			where := fmt.Sprintf("FINAL WHERE partition = %d AND %s", p, cu.within())
@@ -357,12 +369,7 @@ func (c *comparison) events(ctx context.Context, cu cut, buckets []bucket) ([]bu
 			}
 		}
 		return out, nil
-	}
-	theirs, err := read(c.live)
-	if err != nil {
-		return nil, err
-	}
-	mine, err := read(c.new)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +378,7 @@ func (c *comparison) events(ctx context.Context, cu cut, buckets []bucket) ([]bu
 
 // rows lists the events of a bucket that are not equal.
 func (c *comparison) rows(ctx context.Context, cu cut, b bucket) error {
-	read := func(database string) (map[uint64][]*projector.Row, error) {
+	theirs, mine, err := both(c, func(database string) (map[uint64][]*projector.Row, error) {
 		out := map[uint64][]*projector.Row{}
 		where := fmt.Sprintf("FINAL WHERE partition = %d AND %s AND offset >= %d AND offset < %d", b.partition, cu.within(), b.number*bucketOffsets, (b.number+1)*bucketOffsets)
 		err := projector.EachRow(ctx, c.r.deps.Store, database, where, func(row *projector.Row) error {
@@ -379,12 +386,7 @@ func (c *comparison) rows(ctx context.Context, cu cut, b bucket) error {
 			return nil
 		})
 		return out, err
-	}
-	theirs, err := read(c.live)
-	if err != nil {
-		return fmt.Errorf("comparing rows: %w", err)
-	}
-	mine, err := read(c.new)
+	})
 	if err != nil {
 		return fmt.Errorf("comparing rows: %w", err)
 	}

@@ -3,7 +3,6 @@ package rebuild
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -55,13 +54,9 @@ func (c *comparison) placed(ctx context.Context, t placedTable) error {
 		query := func(database string) string {
 			return fmt.Sprintf("SELECT partition, intDiv(offset, %d) AS bucket, count(), sum(h), groupBitXor(h) FROM %s GROUP BY partition, bucket", bucketOffsets, from(database, ""))
 		}
-		theirs, err := c.sums(ctx, query(c.live))
+		theirs, mine, err := c.sums(ctx, t.name, query)
 		if err != nil {
-			return fmt.Errorf("summing up %s of %s: %w", t.name, c.live, err)
-		}
-		mine, err := c.sums(ctx, query(c.new))
-		if err != nil {
-			return fmt.Errorf("summing up %s of %s: %w", t.name, c.new, err)
+			return err
 		}
 		for _, s := range mine {
 			total.add(s)
@@ -72,18 +67,13 @@ func (c *comparison) placed(ctx context.Context, t placedTable) error {
 				c.rep.More = true
 				break
 			}
-			hashes := func(database string) (map[uint64]uint64, error) {
+			one, other, err := both(c, func(database string) (map[uint64]uint64, error) {
 				return c.hashes(ctx, "SELECT offset, sum(h) FROM "+from(database, fmt.Sprintf(" AND partition = %d AND intDiv(offset, %d) = %d", b.partition, bucketOffsets, b.number))+" GROUP BY offset")
-			}
-			one, err := hashes(c.live)
+			})
 			if err != nil {
 				return fmt.Errorf("comparing %s: %w", t.name, err)
 			}
-			other, err := hashes(c.new)
-			if err != nil {
-				return fmt.Errorf("comparing %s: %w", t.name, err)
-			}
-			for _, offset := range unequal(one, other) {
+			for _, offset := range slices.Sorted(unequal(one, other)) {
 				id, p := cu.id, b.partition
 				c.found(Difference{Table: t.name, LogID: &id, Partition: &p, Offset: &offset, What: c.what(one, other, offset)})
 			}
@@ -109,21 +99,6 @@ func (c *comparison) hashes(ctx context.Context, query string) (map[uint64]uint6
 		out[k] += h
 	}
 	return out, rows.Err()
-}
-
-func unequal(a, b map[uint64]uint64) []uint64 {
-	all := map[uint64]bool{}
-	for k, h := range a {
-		if other, ok := b[k]; !ok || other != h {
-			all[k] = true
-		}
-	}
-	for k := range b {
-		if _, ok := a[k]; !ok {
-			all[k] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
 }
 
 // what says how a row differs.
@@ -173,13 +148,9 @@ func (c *comparison) keyed(ctx context.Context, t keyedTable) error {
 	query := func(database string) string {
 		return fmt.Sprintf("SELECT toUInt16(0), toUInt64(k %% %d) AS share, count(), sum(h), groupBitXor(h) FROM %s WHERE k NOT IN (%s) GROUP BY share", shares, from(database), beyond)
 	}
-	theirs, err := c.sums(ctx, query(c.live))
+	theirs, mine, err := c.sums(ctx, t.name, query)
 	if err != nil {
-		return fmt.Errorf("summing up %s of %s: %w", t.name, c.live, err)
-	}
-	mine, err := c.sums(ctx, query(c.new))
-	if err != nil {
-		return fmt.Errorf("summing up %s of %s: %w", t.name, c.new, err)
+		return err
 	}
 	var total sum
 	for _, s := range mine {
@@ -195,18 +166,13 @@ func (c *comparison) keyed(ctx context.Context, t keyedTable) error {
 		for i, b := range some {
 			numbers[i] = b.number
 		}
-		hashes := func(database string) (map[uint64]uint64, error) {
+		one, other, err := both(c, func(database string) (map[uint64]uint64, error) {
 			return c.hashes(ctx, fmt.Sprintf("SELECT k, h FROM %s WHERE k %% %d IN (%s) AND k NOT IN (%s)", from(database), shares, join(numbers), beyond))
-		}
-		one, err := hashes(c.live)
+		})
 		if err != nil {
 			return fmt.Errorf("comparing %s: %w", t.name, err)
 		}
-		other, err := hashes(c.new)
-		if err != nil {
-			return fmt.Errorf("comparing %s: %w", t.name, err)
-		}
-		keys := unequal(one, other)
+		keys := slices.Sorted(unequal(one, other))
 		// Events that came in while the tables were read: evidence shows them before
 		// the tables that are made from it.
 		late, err := c.late(ctx, t, keys)

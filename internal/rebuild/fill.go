@@ -56,23 +56,15 @@ func (r *Rebuild) open(ctx context.Context, live string) (end func(), err error)
 // findLogs finds the logs to read: of the groups that were named, and of those
 // that the live generation knows, if they still exist.
 func (r *Rebuild) findLogs(ctx context.Context, live string) error {
-	rows, err := r.deps.Store.Query(ctx, "SELECT DISTINCT log_topic FROM (SELECT log_topic FROM "+live+".batches UNION ALL SELECT log_topic FROM "+live+".positions) WHERE log_topic != ''")
-	if err != nil {
+	var known []string
+	if err := r.deps.Store.Select(ctx, &known, "SELECT DISTINCT log_topic FROM (SELECT log_topic FROM "+live+".batches UNION ALL SELECT log_topic FROM "+live+".positions) WHERE log_topic != ''"); err != nil {
 		return fmt.Errorf("looking for the logs of %s: %w", live, err)
 	}
-	defer rows.Close()
 	groups := map[string]bool{}
-	for rows.Next() {
-		var topic string
-		if err := rows.Scan(&topic); err != nil {
-			return fmt.Errorf("looking for the logs of %s: %w", live, err)
-		}
+	for _, topic := range known {
 		if g, ok := strings.CutSuffix(topic, ".evidence"); ok {
 			groups[g] = false
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("looking for the logs of %s: %w", live, err)
 	}
 	for _, g := range r.cfg.Groups {
 		groups[g] = true
