@@ -357,23 +357,15 @@ func (c *canary) embed() (log *logBuffer, stop func(), registry *prometheus.Regi
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil {
-				c.t.Errorf("the embedded worker ended with %v", err)
-			}
-			last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := tracer.Shutdown(last); err != nil {
-				c.t.Errorf("sending the last spans: %v", err)
-			}
-		})
-	}
+	end := runUntilStopped(c.t, w)
+	stop = sync.OnceFunc(func() {
+		end()
+		last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := tracer.Shutdown(last); err != nil {
+			c.t.Errorf("sending the last spans: %v", err)
+		}
+	})
 	c.t.Cleanup(stop)
 	return log, stop, registry
 }

@@ -141,24 +141,27 @@ func (g *group) run(cfg worker.Config) (stop func()) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	return runUntilStopped(g.t, w)
+}
+
+// runUntilStopped runs a worker and returns a function that stops it, which is
+// called at the end of the test at the latest.
+func runUntilStopped(t *testing.T, w *worker.Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			select {
-			case err := <-done:
-				if err != nil {
-					g.t.Errorf("the worker ended with %v", err)
-				}
-			case <-time.After(60 * time.Second):
-				g.t.Error("the worker does not end")
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("the worker ended with %v", err)
 			}
-		})
-	}
-	g.t.Cleanup(stop)
+		case <-time.After(60 * time.Second):
+			t.Error("the worker does not end")
+		}
+	})
+	t.Cleanup(stop)
 	return stop
 }
 

@@ -10,11 +10,8 @@ import (
 	"sync"
 	"time"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/jobtrail/jobtrail/clickhouse"
-	"github.com/jobtrail/jobtrail/internal/projector"
 	"github.com/jobtrail/jobtrail/pkg/jobs"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 	"github.com/jobtrail/jobtrail/pkg/worker"
@@ -83,22 +80,12 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &driver.Options{Addr: []string{s.ClickHouse}}
-	conn, err := driver.Open(opts)
+	st, err := openStore(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	layout := clickhouse.Layout{Database: s.Name}
-	if _, err := clickhouse.Migrate(ctx, opts, layout); err != nil {
-		return nil, err
-	}
-	defer dropStore(conn, layout)
-	p, err := projector.New(projector.Config{Groups: []string{topo.Group}, Layout: layout}, projector.Deps{
-		Kafka: func(opts ...kgo.Opt) (*kgo.Client, error) {
-			return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.Brokers)}, opts...)...)
-		},
-		Store: conn, Server: projector.Server{Addrs: opts.Addr, Username: "default"}, Logger: log})
+	defer st.close()
+	p, err := st.projector(s)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +139,7 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 			case <-time.After(storePoll):
 			}
 			var ids []string
-			if err := conn.Select(life, &ids, "SELECT job_id FROM "+layout.Database+".evidence WHERE type = 'JobTerminal'"); err != nil {
+			if err := st.conn.Select(life, &ids, "SELECT job_id FROM "+st.layout.Database+".evidence WHERE type = 'JobTerminal'"); err != nil {
 				return fmt.Errorf("asking the store: %w", err)
 			}
 			now := time.Now()
@@ -181,12 +168,4 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 		handlers, rows = append(handlers, called[jobID(i)]), append(rows, visible[jobID(i)])
 	}
 	return &latencies{latencyJobs, summarise(handlers), summarise(rows)}, nil
-}
-
-func dropStore(conn driver.Conn, layout clickhouse.Layout) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for _, name := range []string{layout.Database, layout.Generation("a"), layout.Generation("b")} {
-		_ = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" SYNC")
-	}
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"runtime/pprof"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/jobtrail/jobtrail/loadtest"
 )
 
 // settings of one side's run; each side runs in a process of its own, so that
@@ -98,23 +96,9 @@ func measure(ctx context.Context, side side, s settings) error {
 			return err
 		}
 	}
-	peak, err := peakBytes()
+	peak, err := loadtest.PeakBytes(os.Getpid())
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(outcome{took.Seconds(), float64(s.Jobs) / took.Seconds(), peak})
-}
-
-func peakBytes() (int64, error) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(b) {
-		if rest, ok := strings.CutPrefix(string(line), "VmHWM:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmHWM in /proc/self/status")
 }

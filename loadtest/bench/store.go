@@ -116,6 +116,18 @@ func (st *store) await(ctx context.Context, n int, ended <-chan error) error {
 	}
 }
 
+// projector returns a projector of the run's log into the store.
+func (st *store) projector(s settings) (*projector.Projector, error) {
+	return projector.New(projector.Config{Groups: []string{s.Name}, Layout: st.layout}, projector.Deps{
+		Kafka: func(opts ...kgo.Opt) (*kgo.Client, error) {
+			return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.Brokers)}, opts...)...)
+		},
+		Store:  st.conn,
+		Server: projector.Server{Addrs: st.options.Addr, Username: "default"},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+}
+
 // runProjector measures the projector as cmd/projector runs it, from its start
 // to the last event.
 func runProjector(views bool) func(context.Context, settings) (time.Duration, error) {
@@ -126,14 +138,7 @@ func runProjector(views bool) func(context.Context, settings) (time.Duration, er
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, st.close()) }()
-		p, err := projector.New(projector.Config{Groups: []string{s.Name}, Layout: st.layout}, projector.Deps{
-			Kafka: func(opts ...kgo.Opt) (*kgo.Client, error) {
-				return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.Brokers)}, opts...)...)
-			},
-			Store:  st.conn,
-			Server: projector.Server{Addrs: st.options.Addr, Username: "default"},
-			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		})
+		p, err := st.projector(s)
 		if err != nil {
 			return 0, err
 		}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/jobtrail/jobtrail/internal/planted"
 )
 
 // The unseen corpus was written without a look at the rules, and ran before
@@ -67,25 +69,16 @@ func fill(r *rand.Rand, text string) (filled string, secrets []string) {
 }
 
 func pickOf(r *rand.Rand, of string) string {
-	all := strings.Split(of, "|")
-	return all[r.IntN(len(all))]
+	return planted.Pick(r, strings.Split(of, "|"))
 }
 
-func drawOf(r *rand.Rand, n int, alphabet string) string {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = alphabet[r.IntN(len(alphabet))]
-	}
-	return string(b)
-}
+const hexes = "0123456789abcdef"
 
-const (
-	lowers = "abcdefghijklmnopqrstuvwxyz"
-	uppers = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	tens   = "0123456789"
-	hexes  = "0123456789abcdef"
-	mixed  = lowers + uppers + tens
-)
+// sized is the length that a template asks for.
+func sized(param string, usual int) int {
+	_, _ = fmt.Sscan(param, &usual)
+	return usual
+}
 
 // filler draws what is no secret.
 func filler(r *rand.Rand, name string) string {
@@ -115,7 +108,7 @@ func filler(r *rand.Rand, name string) string {
 	case "clock":
 		return fmt.Sprintf("%02d:%02d:%02d", r.IntN(24), r.IntN(60), r.IntN(60))
 	case "frac":
-		return drawOf(r, 3+3*r.IntN(3), tens)
+		return planted.Draw(r, 3+3*r.IntN(3), planted.Digits)
 	case "unix":
 		return fmt.Sprint(1700000000 + r.IntN(100000000))
 	case "unixms":
@@ -125,23 +118,23 @@ func filler(r *rand.Rand, name string) string {
 	case "uuid":
 		return newUUID(r)
 	case "ulid":
-		return "01" + drawOf(r, 24, "0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+		return "01" + planted.Draw(r, 24, "0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 	case "sha1":
-		return drawOf(r, 40, hexes)
+		return planted.Draw(r, 40, hexes)
 	case "sha256":
-		return drawOf(r, 64, hexes)
+		return planted.Draw(r, 64, hexes)
 	case "md5":
-		return drawOf(r, 32, hexes)
+		return planted.Draw(r, 32, hexes)
 	case "short":
-		return drawOf(r, 7, hexes)
+		return planted.Draw(r, 7, hexes)
 	case "span":
-		return drawOf(r, 16, hexes)
+		return planted.Draw(r, 16, hexes)
 	case "addr":
-		return "0xc000" + drawOf(r, 6, hexes)
+		return "0xc000" + planted.Draw(r, 6, hexes)
 	case "ver":
 		return fmt.Sprintf("%d.%d.%d", r.IntN(30), r.IntN(60), r.IntN(20))
 	case "pod":
-		return pickOf(r, "api|worker|ledger") + "-" + drawOf(r, 10, "bcdfghjklmnpqrstvwxz2456789") + "-" + drawOf(r, 5, "bcdfghjklmnpqrstvwxz2456789")
+		return pickOf(r, "api|worker|ledger") + "-" + planted.Draw(r, 10, "bcdfghjklmnpqrstvwxz2456789") + "-" + planted.Draw(r, 5, "bcdfghjklmnpqrstvwxz2456789")
 	case "private":
 		return pickOf(r, fmt.Sprintf("10.%d.%d.%d|192.168.%[2]d.%[3]d|172.16.%[1]d.%[2]d|127.0.0.1", r.IntN(256), r.IntN(256), 1+r.IntN(254)))
 	case "pct":
@@ -153,7 +146,7 @@ func filler(r *rand.Rand, name string) string {
 }
 
 func newUUID(r *rand.Rand) string {
-	h := drawOf(r, 32, hexes)
+	h := planted.Draw(r, 32, hexes)
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + pickOf(r, "8|9|a|b") + h[17:20] + "-" + h[20:]
 }
 
@@ -166,50 +159,36 @@ func secretOf(r *rand.Rand, name string) string {
 		case 0:
 			return pickOf(r, "sunshine|dragon|Welcome|letmein|qwerty|monkey|Liverpool|passw0rd|trustno1|iloveyou")
 		case 1:
-			return pickOf(r, "Sommer|Winter|Herbst|Kwiecien|Lisboa|Kirmizi") + drawOf(r, 4, tens) + pickOf(r, "!|$|*|_")
+			return pickOf(r, "Sommer|Winter|Herbst|Kwiecien|Lisboa|Kirmizi") + planted.Draw(r, 4, planted.Digits) + pickOf(r, "!|$|*|_")
 		case 2:
-			return drawOf(r, 4+r.IntN(5), lowers) + "-" + drawOf(r, 5, lowers) + "-" + drawOf(r, 6, lowers)
+			return planted.Draw(r, 4+r.IntN(5), planted.Lower) + "-" + planted.Draw(r, 5, planted.Lower) + "-" + planted.Draw(r, 6, planted.Lower)
 		case 3:
-			return drawOf(r, 6+r.IntN(4), tens)
+			return planted.Draw(r, 6+r.IntN(4), planted.Digits)
 		default:
-			return drawOf(r, 1, mixed) + drawOf(r, 7+r.IntN(20), mixed+"-_.!~*^$+") + drawOf(r, 2, mixed)
+			return planted.Draw(r, 1, planted.Alnum) + planted.Draw(r, 7+r.IntN(20), planted.Alnum+"-_.!~*^$+") + planted.Draw(r, 2, planted.Alnum)
 		}
 	case "pwq": // within quotes
-		return drawOf(r, 1, mixed) + drawOf(r, 8+r.IntN(12), mixed+mixed+" ,;:&@/#%()[]{}<>?=|!") + drawOf(r, 2, mixed)
+		return planted.Draw(r, 1, planted.Alnum) + planted.Draw(r, 8+r.IntN(12), planted.Alnum+planted.Alnum+" ,;:&@/#%()[]{}<>?=|!") + planted.Draw(r, 2, planted.Alnum)
 	case "pwu": // within a URL
-		return url.QueryEscape(drawOf(r, 2, mixed) + drawOf(r, 6+r.IntN(14), mixed+",;:&@/#%()[]{}<>?=|!") + drawOf(r, 2, mixed))
+		return url.QueryEscape(planted.Draw(r, 2, planted.Alnum) + planted.Draw(r, 6+r.IntN(14), planted.Alnum+",;:&@/#%()[]{}<>?=|!") + planted.Draw(r, 2, planted.Alnum))
 	case "digits":
-		return drawOf(r, 4+r.IntN(5), tens)
+		return planted.Draw(r, 4+r.IntN(5), planted.Digits)
 	case "tok":
-		return drawOf(r, 24+r.IntN(24), mixed+"-_")
+		return planted.Draw(r, 24+r.IntN(24), planted.Alnum+"-_")
 	case "alnum":
-		n := 32
-		if param != "" {
-			_, _ = fmt.Sscan(param, &n)
-		}
-		return drawOf(r, n, mixed)
+		return planted.Draw(r, sized(param, 32), planted.Alnum)
 	case "upper":
-		n := 16
-		_, _ = fmt.Sscan(param, &n)
-		return drawOf(r, n, uppers+"234567")
+		return planted.Draw(r, sized(param, 16), planted.Upper+"234567")
 	case "hex":
-		n := 32
-		if param != "" {
-			_, _ = fmt.Sscan(param, &n)
-		}
-		return drawOf(r, n, hexes)
+		return planted.Draw(r, sized(param, 32), hexes)
 	case "b64":
-		n := 32
-		if param != "" {
-			_, _ = fmt.Sscan(param, &n)
-		}
-		raw := make([]byte, n)
+		raw := make([]byte, sized(param, 32))
 		for i := range raw {
 			raw[i] = byte(r.Uint32())
 		}
 		return base64.StdEncoding.EncodeToString(raw)
 	case "basic":
-		return base64.StdEncoding.EncodeToString([]byte("user" + drawOf(r, 3, tens) + ":" + drawOf(r, 12, mixed)))
+		return base64.StdEncoding.EncodeToString([]byte("user" + planted.Draw(r, 3, planted.Digits) + ":" + planted.Draw(r, 12, planted.Alnum)))
 	case "uuid":
 		return newUUID(r)
 	case "jwt":
@@ -217,14 +196,14 @@ func secretOf(r *rand.Rand, name string) string {
 			data, _ := json.Marshal(v)
 			return base64.RawURLEncoding.EncodeToString(data)
 		}
-		return part(map[string]string{"alg": pickOf(r, "HS256|RS256|ES256|EdDSA"), "kid": drawOf(r, 8, mixed)}) + "." +
-			part(map[string]any{"sub": drawOf(r, 10, tens), "iss": "https://login.example.com/", "exp": 1700000000 + r.IntN(1000000)}) + "." + drawOf(r, 43, mixed+"-_")
+		return part(map[string]string{"alg": pickOf(r, "HS256|RS256|ES256|EdDSA"), "kid": planted.Draw(r, 8, planted.Alnum)}) + "." +
+			part(map[string]any{"sub": planted.Draw(r, 10, planted.Digits), "iss": "https://login.example.com/", "exp": 1700000000 + r.IntN(1000000)}) + "." + planted.Draw(r, 43, planted.Alnum+"-_")
 	case "pem": // the lines of a key
 		lines := make([]string, 2+r.IntN(6))
 		for i := range lines {
-			lines[i] = drawOf(r, 64, mixed+"+/")
+			lines[i] = planted.Draw(r, 64, planted.Alnum+"+/")
 		}
-		return strings.Join(append(lines, drawOf(r, 30, mixed+"+/")+"=="), param+"\n")
+		return strings.Join(append(lines, planted.Draw(r, 30, planted.Alnum+"+/")+"=="), param+"\n")
 	case "pemesc":
 		return strings.ReplaceAll(secretOf(r, "pem"), "\n", `\n`)
 	case "pan":
@@ -274,7 +253,7 @@ func newCard(r *rand.Rand, separator string) string {
 	case "36", "38":
 		n = 14
 	}
-	s := prefix + drawOf(r, n-1-len(prefix), tens)
+	s := prefix + planted.Draw(r, n-1-len(prefix), planted.Digits)
 	s += string(luhnDigit(s))
 	if separator == "" {
 		return s
@@ -300,7 +279,7 @@ func newIBAN(r *rand.Rand, how string) string {
 		for rest[0] >= '0' && rest[0] <= '9' {
 			n, rest = n*10+int(rest[0]-'0'), rest[1:]
 		}
-		body += drawOf(r, n, map[byte]string{'n': tens, 'a': uppers, 'c': tens + uppers}[rest[0]])
+		body += planted.Draw(r, n, map[byte]string{'n': planted.Digits, 'a': planted.Upper, 'c': planted.Digits + planted.Upper}[rest[0]])
 		rest = rest[1:]
 	}
 	number := ""
@@ -325,7 +304,7 @@ func newIBAN(r *rand.Rand, how string) string {
 
 func newMail(r *rand.Rand) string {
 	first := pickOf(r, "joanna|m.kowalski|yilmaz_a|kenji|ferreira|o'connor|lindqvist|van.der.berg|x|sales|hr-team|jose.maria")
-	tag := pickOf(r, "|||+news|+"+drawOf(r, 4, tens)+"|"+drawOf(r, 3, tens))
+	tag := pickOf(r, "|||+news|+"+planted.Draw(r, 4, planted.Digits)+"|"+planted.Draw(r, 3, planted.Digits))
 	return first + tag + "@" + pickOf(r, "example.org|mail.example.co.uk|firma.example.de|exa-mple.com.br|sub.dept.example.jp|example.museum|b\u00fccher.example|example.travel")
 }
 
