@@ -174,7 +174,7 @@ func (c *comparison) enough() bool { return len(c.rep.Found) >= maxFound }
 // order of the live one.
 func (c *comparison) common(ctx context.Context, table string) ([]string, error) {
 	var names []string
-	if err := c.r.deps.Store.Select(ctx, &names, "SELECT name FROM system.columns WHERE table = ? AND database IN (?, ?) GROUP BY name HAVING uniqExact(database) = 2 ORDER BY min(position), name", table, c.live, c.new); err != nil {
+	if err := c.r.deps.Store.QueryRow(ctx, "SELECT groupArray(name) FROM (SELECT name FROM system.columns WHERE table = ? AND database IN (?, ?) GROUP BY name HAVING uniqExact(database) = 2 ORDER BY min(position), name)", table, c.live, c.new).Scan(&names); err != nil {
 		return nil, fmt.Errorf("reading the columns of %s: %w", table, err)
 	}
 	if len(names) == 0 {

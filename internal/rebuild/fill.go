@@ -57,7 +57,7 @@ func (r *Rebuild) open(ctx context.Context, live string) (end func(), err error)
 // that the live generation knows, if they still exist.
 func (r *Rebuild) findLogs(ctx context.Context, live string) error {
 	var known []string
-	if err := r.deps.Store.Select(ctx, &known, "SELECT DISTINCT log_topic FROM (SELECT log_topic FROM "+live+".batches UNION ALL SELECT log_topic FROM "+live+".positions) WHERE log_topic != ''"); err != nil {
+	if err := r.deps.Store.QueryRow(ctx, "SELECT groupUniqArray(log_topic) FROM (SELECT log_topic FROM "+live+".batches UNION ALL SELECT log_topic FROM "+live+".positions) WHERE log_topic != ''").Scan(&known); err != nil {
 		return fmt.Errorf("looking for the logs of %s: %w", live, err)
 	}
 	groups := map[string]bool{}

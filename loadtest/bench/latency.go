@@ -139,7 +139,7 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 			case <-time.After(storePoll):
 			}
 			var ids []string
-			if err := st.conn.Select(life, &ids, "SELECT job_id FROM "+st.layout.Database+".evidence WHERE type = 'JobTerminal'"); err != nil {
+			if err := st.conn.QueryRow(life, "SELECT groupArray(job_id) FROM "+st.layout.Database+".evidence WHERE type = 'JobTerminal'").Scan(&ids); err != nil {
 				return fmt.Errorf("asking the store: %w", err)
 			}
 			now := time.Now()

@@ -45,26 +45,17 @@ func openStore(ctx context.Context, s settings, views bool) (*store, error) {
 	}
 	st.conn = conn
 	if !views {
-		rows, err := conn.Query(ctx, "SELECT name FROM system.tables WHERE database = ? AND engine = 'MaterializedView'", st.database())
-		if err != nil {
+		var dropped []string
+		if err := conn.QueryRow(ctx, "SELECT groupArray(name) FROM system.tables WHERE database = ? AND engine = 'MaterializedView'", st.database()).Scan(&dropped); err != nil {
 			return nil, err
 		}
-		defer rows.Close()
-		n := 0
-		for ; rows.Next(); n++ {
-			var view string
-			if err := rows.Scan(&view); err != nil {
-				return nil, err
-			}
+		if len(dropped) == 0 {
+			return nil, errors.New("there is no materialized view to drop")
+		}
+		for _, view := range dropped {
 			if err := conn.Exec(ctx, "DROP VIEW "+st.database()+"."+view+" SYNC"); err != nil {
 				return nil, err
 			}
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return nil, errors.New("there is no materialized view to drop")
 		}
 	}
 	return st, nil
