@@ -2,7 +2,6 @@ package loadtest_test
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -145,52 +144,6 @@ func TestStalledAndReplaced(t *testing.T) {
 	s := g.check()
 	if got := said(runOf(t, s, "j")); got != "started first, worker_lost, started redelivery, succeeded, terminal succeeded, (succeeded)" {
 		t.Errorf("the job: %s", got)
-	}
-}
-
-// TestStalledAlone stops the only worker past its session; the handler has ended
-// when it goes on, so nothing is run again.
-func TestStalledAlone(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name string
-		ends bool // before the worker goes on
-	}{{"handler ended", true}, {"handler runs", false}} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			defer within(t, t.Name())()
-			g := newGroup(t, 2)
-			w := newWitness(t, g)
-			file := w.jobsFile(`job: {http: {url: "URL"}}` + "\n")
-			hang := make(chan struct{})
-			w.on("job", func(*call) int { <-hang; return 200 })
-			p := g.worker(file)
-			g.publish(jobs.Job{ID: "j", Type: "job"})
-			w.wait("j", 1, 30*time.Second)
-			p.signal(syscall.SIGSTOP)
-			begun := time.Now()
-			g.untilMembers(0, 30*time.Second)
-			t.Logf("the group gave the worker up after %v", time.Since(begun).Round(10*time.Millisecond))
-			if test.ends {
-				close(hang)
-			}
-			p.signal(syscall.SIGCONT)
-			if !test.ends {
-				p.says("partition recovered", 4, 40*time.Second)
-				close(hang)
-			}
-			g.until(40*time.Second, "end of the job", terminals(1))
-			p.stop()
-			s := g.check()
-			if n := len(w.of("j")); n != 1 {
-				t.Errorf("the job was called %d times, wanted 1", n)
-			}
-			got := said(runOf(t, s, "j"))
-			t.Log(got)
-			if strings.Contains(got, "lost") || strings.Contains(got, "moved") {
-				t.Errorf("the attempt was abandoned: %s", got)
-			}
-		})
 	}
 }
 
@@ -354,43 +307,6 @@ func TestTwoGroups(t *testing.T) {
 		x.check()
 		if got := len(ws[i].calls); got != 2*n {
 			t.Errorf("group %s made %d calls, wanted %d", x.topo.Group, got, 2*n)
-		}
-	}
-}
-
-// TestHungTransaction leaves a transaction open on the evidence log, as a worker
-// does that dies within a tick: the next owner ends it, and does not wait for
-// its timeout.
-func TestHungTransaction(t *testing.T) {
-	t.Parallel()
-	defer within(t, t.Name())()
-	g := newGroup(t, 2)
-	dead, err := kgo.NewClient(append(g.kafka, kgo.TransactionalID(g.topo.Group+"/dead/a"), kgo.TransactionTimeout(5*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dead.Close()
-	if err := dead.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	e := events.Event{Group: g.topo.Group, Body: &events.GroupEvent{Kind: "never"}}
-	if err := dead.ProduceSync(t.Context(), &kgo.Record{Topic: g.topo.Evidence(), Value: events.Append(nil, &e)}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	w := newWitness(t, g)
-	p := g.worker(w.jobsFile(`job: {http: {url: "URL"}}` + "\n"))
-	begun := time.Now()
-	for i := range 20 {
-		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
-	}
-	p.says("a hung transaction was fenced", 1, 60*time.Second)
-	p.says("partition recovered", 2, 60*time.Second)
-	t.Logf("both partitions were recovered after %v", time.Since(begun).Round(10*time.Millisecond))
-	g.until(30*time.Second, "end of all jobs", terminals(20))
-	p.stop()
-	for _, run := range g.check().Runs {
-		if run.Job.State != events.StateSucceeded {
-			t.Errorf("%s ended as %v", run.JobID, run.Job.State)
 		}
 	}
 }

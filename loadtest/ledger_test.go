@@ -26,10 +26,11 @@ func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // group is a worker group with a job topic of its own.
 type group struct {
-	t          *testing.T
+	t          testing.TB
 	brokers    []string
 	store      string // ClickHouse; empty when there is none
 	build      string // suffix of the projector's name, see built
+	lack       string // the protection that workers lack, see protected
 	kafka      []kgo.Opt
 	topo       retrytopics.Topology
 	pub        *jobs.Publisher
@@ -39,7 +40,7 @@ type group struct {
 	effects []loadtest.Effect
 }
 
-func newGroup(t *testing.T, partitions int) *group {
+func newGroup(t testing.TB, partitions int) *group {
 	t.Helper()
 	shared := stacktest.ForTest(t)
 	g := newGroupOn(t, shared.Brokers, partitions)
@@ -48,7 +49,7 @@ func newGroup(t *testing.T, partitions int) *group {
 }
 
 // newGroupOn makes a group on the brokers given.
-func newGroupOn(t *testing.T, brokers []string, partitions int) *group {
+func newGroupOn(t testing.TB, brokers []string, partitions int) *group {
 	t.Helper()
 	name := "g" + fmt.Sprint(time.Now().UnixNano()%1e12)
 	tiers, err := retrytopics.ParseTiers("0s 1s 4s")
@@ -146,7 +147,7 @@ func (g *group) run(cfg worker.Config) (stop func()) {
 
 // runUntilStopped runs a worker and returns a function that stops it, which is
 // called at the end of the test at the latest.
-func runUntilStopped(t *testing.T, w *worker.Worker) (stop func()) {
+func runUntilStopped(t testing.TB, w *worker.Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

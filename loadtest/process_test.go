@@ -24,10 +24,10 @@ import (
 
 // built builds a command of the project once and returns its path. A name may
 // end in @ and a build tag.
-var built = func() func(t *testing.T, name string) string {
+var built = func() func(t testing.TB, name string) string {
 	var mu sync.Mutex
 	paths := make(map[string]string)
-	return func(t *testing.T, name string) string {
+	return func(t testing.TB, name string) string {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
@@ -61,7 +61,7 @@ type call struct {
 // witness is the world outside the worker: the jobs' endpoint. It counts side
 // effects, and answers when and what the test says.
 type witness struct {
-	t   *testing.T
+	t   testing.TB
 	g   *group
 	srv *httptest.Server
 
@@ -71,7 +71,7 @@ type witness struct {
 	news   chan struct{}
 }
 
-func newWitness(t *testing.T, g *group) *witness {
+func newWitness(t testing.TB, g *group) *witness {
 	w := &witness{t: t, g: g, answer: make(map[string]func(*call) int), news: make(chan struct{})}
 	w.srv = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(func() { w.srv.CloseClientConnections(); w.srv.Close() })
@@ -159,7 +159,7 @@ func (w *witness) jobsFile(types string) string {
 
 // process is a command of the project that runs.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -171,13 +171,13 @@ type process struct {
 }
 
 // start starts a command; it is killed at the end of the test.
-func start(t *testing.T, name string, env ...string) *process {
+func start(t testing.TB, name string, env ...string) *process {
 	t.Helper()
 	return startWith(t, name, nil, env...)
 }
 
 // startWith is start with arguments.
-func startWith(t *testing.T, name string, args []string, env ...string) *process {
+func startWith(t testing.TB, name string, args []string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(built(t, name), args...), done: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "JOBTRAIL_ADMIN_ADDR=127.0.0.1:0", "JOBTRAIL_LOG=text"}, env...)
@@ -217,7 +217,12 @@ func startWith(t *testing.T, name string, args []string, env ...string) *process
 
 func (g *group) worker(jobsFile string, env ...string) *process {
 	g.t.Helper()
-	return start(g.t, "worker", append([]string{"KAFKA_BROKERS=" + strings.Join(g.brokers, ","), "JOBTRAIL_GROUP=" + g.topo.Group, "JOBTRAIL_JOBS_FILE=" + jobsFile}, env...)...)
+	name := "worker"
+	if g.lack != "" {
+		name += "@unprotected"
+		env = append(env, unprotectedVariable+"="+g.lack)
+	}
+	return start(g.t, name, append([]string{"KAFKA_BROKERS=" + strings.Join(g.brokers, ","), "JOBTRAIL_GROUP=" + g.topo.Group, "JOBTRAIL_JOBS_FILE=" + jobsFile}, env...)...)
 }
 
 func (p *process) signal(s syscall.Signal) {
@@ -277,7 +282,7 @@ func (p *process) says(text string, n int, limit time.Duration) {
 }
 
 // run returns the run of the job; there must be one.
-func runOf(t *testing.T, s *loadtest.Story, job string) *loadtest.Run {
+func runOf(t testing.TB, s *loadtest.Story, job string) *loadtest.Run {
 	t.Helper()
 	for _, r := range s.Runs {
 		if r.JobID == job {
@@ -314,7 +319,7 @@ func said(r *loadtest.Run) string {
 	return strings.Join(out, ", ")
 }
 
-func within(t *testing.T, what string) func() {
+func within(t testing.TB, what string) func() {
 	begun := time.Now()
 	return func() { t.Logf("%s took %v", what, time.Since(begun).Round(10*time.Millisecond)) }
 }

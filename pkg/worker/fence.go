@@ -14,6 +14,9 @@ import (
 // hold an open transaction on evidence partition p: their workers are dead, or
 // stalled and about to learn that they lost the partition.
 func (w *Worker) fence(ctx context.Context, p int32) error {
+	if w.breach.unfenced() {
+		return nil
+	}
 	topic := w.topo.Evidence()
 	var set kadm.TopicsSet
 	set.Add(topic, p)

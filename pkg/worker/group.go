@@ -250,6 +250,7 @@ func (w *Worker) flow() {
 	w.mu.Lock()
 	pause, resume := w.l.flow()
 	w.mu.Unlock()
+	w.breach.flowing(&pause)
 	if pause != nil {
 		w.consumer.PauseFetchPartitions(pause)
 	}

@@ -56,6 +56,7 @@ func (w *Worker) recover(s *shard) {
 		now := w.clock.now()
 		r.window.settle(now)
 		w.mu.Lock()
+		w.breach.recovered(w.l, r)
 		w.l.recover(s, r, live, now)
 		w.mu.Unlock()
 		w.flow()

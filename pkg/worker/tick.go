@@ -93,6 +93,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 			w.l.renew()
 		}
 	}
+	w.breach.deciding(w.l)
 	b := w.l.collect(w.clock.now())
 	b.began = begun
 	if b.empty() && len(b.units) == 0 {
@@ -259,7 +260,7 @@ func (w *Worker) resolve(ctx context.Context, p *producer, b *batch, tickID stri
 		// Neither answer is safe: stop, and let the next owner read the log.
 		return false, fmt.Errorf("%w: resolving tick %s: %w", errFatal, tickID, err)
 	}
-	happened = commits[owned[0]].metadata.tickID == tickID
+	happened = w.breach.resolved(commits[owned[0]].metadata.tickID == tickID)
 	w.metrics.doubts.WithLabelValues(map[bool]string{true: "committed", false: "aborted"}[happened]).Inc()
 	return happened, nil
 }

@@ -62,6 +62,7 @@ type Worker struct {
 	metrics *metrics
 	spans   spans
 	clock   clock
+	breach  breach
 
 	consumer *kgo.Client
 	control  *kgo.Client // requests that must not wait behind the consumer's
@@ -117,6 +118,10 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if cfg.CodeVersion == "" {
 		cfg.CodeVersion = moduleVersion()
 	}
+	breach, err := newBreach()
+	if err != nil {
+		return nil, err
+	}
 	boot := make([]byte, 6)
 	if _, err := rand.Read(boot); err != nil {
 		return nil, fmt.Errorf("making a boot id: %w", err)
@@ -126,7 +131,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		host = "unknown"
 	}
 	w := &Worker{
-		cfg: cfg, deps: deps, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
+		cfg: cfg, deps: deps, breach: breach, topo: retrytopics.Topology{Group: cfg.Group, Jobs: cfg.Topics, Tiers: cfg.Tiers}, bootID: hex.EncodeToString(boot),
 		metrics: newMetrics(deps.Registry, deps.Sanitizer, cfg.Types), report: newReport(deps.Log, deps.Sanitizer),
 		commits: make(map[laneKey]commitMetadata), progress: make(chan struct{}), woken: make(chan struct{}, 1), failed: make(chan error, 1),
 		setback: backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0)),
