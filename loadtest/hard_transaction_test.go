@@ -51,3 +51,66 @@ func hungTransaction(t testing.TB, lack string) {
 		}
 	}
 }
+
+// TestEndOfTransactionLost has a worker ask for the end of a transaction, and
+// never hear of it: whether the broker ended it or not, nothing is lost and
+// nothing is done twice.
+func TestEndOfTransactionLost(t *testing.T) {
+	t.Parallel()
+	t.Run("answer", func(t *testing.T) {
+		t.Parallel()
+		protected(t, func(t testing.TB, lack string) { endLost(t, lack, answers, "committed") },
+			lack{"a transaction in doubt is taken for aborted", `I4: job \S+ at \S+: .* the next version is \d+, not \d+`})
+	})
+	t.Run("request", func(t *testing.T) {
+		t.Parallel()
+		protected(t, func(t testing.TB, lack string) { endLost(t, lack, requests, "aborted") },
+			lack{"a transaction in doubt is taken for committed", `I1: the job`})
+	})
+}
+
+func endLost(t testing.TB, lack string, what loss, found string) {
+	const n = 300
+	g := newGroup(t, 2)
+	g.lack = lack
+	w := newWitness(t, g)
+	file := w.jobsFile(`job: {http: {url: "URL"}}` + "\n")
+	w.on("job", func(c *call) int {
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the job's own time
+		if c.attempt[0] < 32 && c.number == "1" {
+			return 503
+		}
+		return 200
+	})
+	r := newRelay(t, g.brokers[0])
+	p := g.worker(file, "KAFKA_BROKERS="+r.addr)
+	g.publish(jobs.Job{ID: "job-0", Type: "job"})
+	w.wait("job-0", 1, 30*time.Second)
+	for i := 1; i < n; i++ {
+		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
+		if i == n/2 {
+			r.lose(what)
+		}
+	}
+	for _, c := range []struct {
+		what string
+		done chan struct{}
+	}{{"a transaction's end was lost", r.hit}, {"the worker gave up asking for it", r.over}} {
+		select {
+		case <-c.done:
+		case <-time.After(40 * time.Second):
+			t.Fatalf("it did not come to it that %s", c.what)
+		}
+	}
+	p.says("the end of a transaction is in doubt", 1, time.Second)
+	if _, _, ok := g.reached(30*time.Second, terminals(n)); !ok {
+		t.Error("not all jobs have ended")
+	}
+	if lack == "" {
+		if got := p.metric(`jobtrail_worker_transactions_in_doubt_total{found="` + found + `"}`); got != 1 {
+			t.Errorf("%v transactions in doubt were found %s, wanted 1", got, found)
+		}
+	}
+	p.stop()
+	g.check()
+}

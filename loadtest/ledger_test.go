@@ -166,11 +166,11 @@ func runUntilStopped(t testing.TB, w *worker.Worker) (stop func()) {
 	return stop
 }
 
-// story waits until cond holds of what is on record, and returns it.
-func (g *group) until(limit time.Duration, what string, cond func(*loadtest.Story) bool) {
+// reached waits until cond holds of what is on record, or the limit. It returns
+// what is on record then, and whether cond holds of it.
+func (g *group) reached(limit time.Duration, cond func(*loadtest.Story) bool) (*loadtest.Dump, *loadtest.Story, bool) {
 	g.t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
+	for deadline := time.Now().Add(limit); ; <-time.After(200 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		d, err := loadtest.ReadDump(ctx, g.kafka, g.topo)
 		cancel()
@@ -178,25 +178,32 @@ func (g *group) until(limit time.Duration, what string, cond func(*loadtest.Stor
 			g.t.Fatal(err)
 		}
 		s := loadtest.Tell(d, func(string, string, ...any) {})
-		if cond(s) {
-			return
+		if ok := cond(s); ok || time.Now().After(deadline) {
+			return d, s, ok
 		}
-		if time.Now().After(deadline) {
-			for _, r := range d.Evidence {
-				g.t.Logf("%d/%d %v v%d %v %s %+v", r.Partition, r.Offset, r.Event.Type(), r.Event.Version, r.Event.State, r.Event.JobID, r.Event.Body)
-				if len(d.Evidence) > 200 {
-					break
-				}
-			}
-			for _, r := range s.Runs {
-				if r.Job.State.Open() {
-					g.t.Logf("job %s is %v: %s", r.JobID, r.Job.State, said(r))
-				}
-			}
-			g.t.Fatalf("after %v: no %s", limit, what)
-		}
-		<-time.After(200 * time.Millisecond)
 	}
+}
+
+// until waits until cond holds of what is on record; what it must be is said
+// when the limit passes.
+func (g *group) until(limit time.Duration, what string, cond func(*loadtest.Story) bool) {
+	g.t.Helper()
+	d, s, ok := g.reached(limit, cond)
+	if ok {
+		return
+	}
+	for _, r := range d.Evidence {
+		g.t.Logf("%d/%d %v v%d %v %s %+v", r.Partition, r.Offset, r.Event.Type(), r.Event.Version, r.Event.State, r.Event.JobID, r.Event.Body)
+		if len(d.Evidence) > 200 {
+			break
+		}
+	}
+	for _, r := range s.Runs {
+		if r.Job.State.Open() {
+			g.t.Logf("job %s is %v: %s", r.JobID, r.Job.State, said(r))
+		}
+	}
+	g.t.Fatalf("after %v: no %s", limit, what)
 }
 
 func terminals(n int) func(*loadtest.Story) bool {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,6 +66,8 @@ type witness struct {
 	g   *group
 	srv *httptest.Server
 
+	concurrency int // of the jobs file
+
 	mu     sync.Mutex
 	answer map[string]func(*call) int // by job type; nil answers 200
 	calls  []*call
@@ -72,7 +75,7 @@ type witness struct {
 }
 
 func newWitness(t testing.TB, g *group) *witness {
-	w := &witness{t: t, g: g, answer: make(map[string]func(*call) int), news: make(chan struct{})}
+	w := &witness{t: t, g: g, concurrency: 100, answer: make(map[string]func(*call) int), news: make(chan struct{})}
 	w.srv = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(func() { w.srv.CloseClientConnections(); w.srv.Close() })
 	return w
@@ -146,8 +149,8 @@ func (w *witness) wait(job string, n int, limit time.Duration) {
 func (w *witness) jobsFile(types string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "jobs.yaml")
-	text := fmt.Sprintf("topics: [%s]\ntiers: [%s]\nconcurrency: 100\ndefaults: {retry: {max_attempts: 3, initial: 1s}, timeout: 60s}\ntypes:\n", strings.Join(w.g.topo.Jobs, ", "),
-		strings.ReplaceAll(w.g.topo.Tiers.String(), " ", ", "))
+	text := fmt.Sprintf("topics: [%s]\ntiers: [%s]\nconcurrency: %d\ndefaults: {retry: {max_attempts: 3, initial: 1s}, timeout: 60s}\ntypes:\n", strings.Join(w.g.topo.Jobs, ", "),
+		strings.ReplaceAll(w.g.topo.Tiers.String(), " ", ", "), w.concurrency)
 	for line := range strings.Lines(types) {
 		text += "  " + strings.ReplaceAll(line, "URL", w.srv.URL)
 	}
@@ -322,4 +325,20 @@ func said(r *loadtest.Run) string {
 func within(t testing.TB, what string) func() {
 	begun := time.Now()
 	return func() { t.Logf("%s took %v", what, time.Since(begun).Round(10*time.Millisecond)) }
+}
+
+// metric returns the value of a series, named as /metrics does.
+func (p *process) metric(series string) float64 {
+	p.t.Helper()
+	for line := range strings.Lines(string(p.get("/metrics"))) {
+		if rest, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			if err != nil {
+				p.t.Fatalf("reading %s: %v", series, err)
+			}
+			return v
+		}
+	}
+	p.t.Fatalf("%s does not have the series %s", p.name, series)
+	return 0
 }

@@ -1,0 +1,195 @@
+package loadtest_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// relay stands between workers and their broker. It hands on what they say to
+// each other, and puts itself where the broker names its own address. It can lose
+// the end of a transaction.
+type relay struct {
+	t      testing.TB
+	broker string
+	addr   string
+	own    []byte // the broker's address as it names it
+	put    []byte // what stands there instead
+
+	mu   sync.Mutex
+	loss loss
+	id   string        // the transactional id whose transaction's end is lost
+	cut  int           // connections that were cut for it
+	hit  chan struct{} // closed with the first of them
+	over chan struct{} // closed when the worker has given up asking for the end
+}
+
+// loss is what is lost of a transaction's end.
+type loss int
+
+const (
+	nothing loss = iota
+	answers      // the broker ends the transaction, and nobody hears of it
+	requests     // the broker never hears of it
+)
+
+func newRelay(t testing.TB, broker string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	named := func(addr string) []byte {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary.BigEndian.AppendUint32([]byte(host), uint32(n))
+	}
+	r := &relay{t: t, broker: broker, addr: l.Addr().String(), own: named(broker), put: named(l.Addr().String())}
+	go func() {
+		for {
+			worker, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.serve(worker)
+		}
+	}()
+	return r
+}
+
+// lose loses the end of the next transaction that is to be committed, however
+// often it is asked for, until its worker takes the transactional id over again.
+func (r *relay) lose(what loss) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loss, r.id, r.cut = what, "", 0
+	r.hit, r.over = make(chan struct{}), make(chan struct{})
+}
+
+// serve hands on one connection until either side or a fault ends it.
+func (r *relay) serve(worker net.Conn) {
+	defer worker.Close()
+	broker, err := net.Dial("tcp", r.broker)
+	if err != nil {
+		return
+	}
+	defer broker.Close()
+	asked := make(chan request, 10_000) // answers come in the order of requests
+	go func() {
+		defer broker.Close()
+		defer worker.Close()
+		for {
+			frame, err := readFrame(broker)
+			if err != nil {
+				return
+			}
+			q := <-asked
+			if q.lost {
+				return
+			}
+			switch q.key {
+			case kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster:
+				frame = bytes.ReplaceAll(frame, r.own, r.put)
+			}
+			if _, err := worker.Write(frame); err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		frame, err := readFrame(worker)
+		if err != nil {
+			return
+		}
+		q := request{key: kmsg.Key(int16(binary.BigEndian.Uint16(frame[4:])))}
+		forward := true
+		switch q.key {
+		case kmsg.EndTxn, kmsg.InitProducerID:
+			if forward, q.lost, err = r.judge(frame); err != nil {
+				r.t.Errorf("the relay reads a request: %v", err)
+				return
+			}
+		}
+		if !forward {
+			return
+		}
+		asked <- q
+		if _, err := broker.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// request is what of a request is needed when its answer comes.
+type request struct {
+	key  kmsg.Key
+	lost bool // the answer does not reach the worker
+}
+
+// judge decides whether a request for the end of a transaction, or for a
+// producer id, reaches the broker, and whether its answer is lost.
+func (r *relay) judge(frame []byte) (forward, lost bool, err error) {
+	key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
+	req := kmsg.RequestForKey(key)
+	req.SetVersion(version)
+	b := kbin.Reader{Src: frame[12:]}
+	b.NullableString() // client id
+	if req.IsFlexible() {
+		kmsg.SkipTags(&b)
+	}
+	if err := b.Complete(); err != nil {
+		return false, false, err
+	}
+	if err := req.ReadFrom(b.Src); err != nil {
+		return false, false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch req := req.(type) {
+	case *kmsg.EndTxnRequest:
+		switch {
+		case r.loss == nothing || !req.Commit || r.id != "" && r.id != req.TransactionalID:
+			return true, false, nil
+		case r.id == "":
+			r.id, r.cut = req.TransactionalID, 1
+			close(r.hit)
+			return r.loss == answers, true, nil
+		}
+		r.cut++
+		return false, false, nil
+	case *kmsg.InitProducerIDRequest:
+		if r.id != "" && req.TransactionalID != nil && *req.TransactionalID == r.id {
+			r.loss, r.id = nothing, ""
+			close(r.over)
+		}
+		return true, false, nil
+	}
+	return false, false, errors.New("it is neither of both")
+}
+
+// readFrame reads a request or an answer with its length.
+func readFrame(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, 4+binary.BigEndian.Uint32(size[:]))
+	copy(frame, size[:])
+	_, err := io.ReadFull(r, frame[4:])
+	return frame, err
+}
