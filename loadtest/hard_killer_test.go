@@ -79,7 +79,7 @@ func killerAmongInnocents(t testing.TB, lack string) {
 			}
 		}
 	}()
-	g.until(150*time.Second, "end of all jobs", func(s *loadtest.Story) bool { return killed.Load() > kills || terminals(innocents + 1)(s) })
+	g.until(150*time.Second, "end of all jobs", func(s *loadtest.Story) bool { return killed.Load() > kills || terminals(innocents+1)(s) })
 	close(enough)
 	<-supervised
 	if n := killed.Load(); n > kills {

@@ -36,7 +36,11 @@ var built = func() func(t testing.TB, name string) string {
 			_, here, _, _ := runtime.Caller(0)
 			path := filepath.Join(filepath.Dir(filepath.Dir(here)), ".cache", "loadtest", name)
 			command, tag, _ := strings.Cut(name, "@")
-			cmd := exec.Command("go", "build", "-tags", tag, "-o", path, "./cmd/"+command)
+			folder := "./cmd/"
+			if command == "noop" {
+				folder = "./loadtest/"
+			}
+			cmd := exec.Command("go", "build", "-tags", tag, "-o", path, folder+command)
 			cmd.Dir = filepath.Dir(filepath.Dir(here))
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -220,12 +224,17 @@ func startWith(t testing.TB, name string, args []string, env ...string) *process
 
 func (g *group) worker(jobsFile string, env ...string) *process {
 	g.t.Helper()
-	name := "worker"
-	if g.lack != "" {
-		name += "@unprotected"
-		env = append(env, unprotectedVariable+"="+g.lack)
-	}
+	name, env := g.lacking("worker", env)
 	return start(g.t, name, append([]string{"KAFKA_BROKERS=" + strings.Join(g.brokers, ","), "JOBTRAIL_GROUP=" + g.topo.Group, "JOBTRAIL_JOBS_FILE=" + jobsFile}, env...)...)
+}
+
+// lacking returns the build of a command and its environment, without the
+// protection that the group's workers lack.
+func (g *group) lacking(name string, env []string) (string, []string) {
+	if g.lack == "" {
+		return name, env
+	}
+	return name + "@unprotected", append(env, unprotectedVariable+"="+g.lack)
 }
 
 func (p *process) signal(s syscall.Signal) {
@@ -327,6 +336,20 @@ func within(t testing.TB, what string) func() {
 	return func() { t.Logf("%s took %v", what, time.Since(begun).Round(10*time.Millisecond)) }
 }
 
+// untilMetric waits until a series has at least the value.
+func (p *process) untilMetric(series string, least float64, limit time.Duration) {
+	p.t.Helper()
+	for deadline := time.Now().Add(limit); ; <-time.After(50 * time.Millisecond) {
+		got := p.metric(series)
+		if got >= least {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("after %v %s of %s is %v, wanted %v", limit, series, p.name, got, least)
+		}
+	}
+}
+
 // metric returns the value of a series, named as /metrics does.
 func (p *process) metric(series string) float64 {
 	p.t.Helper()
@@ -339,6 +362,5 @@ func (p *process) metric(series string) float64 {
 			return v
 		}
 	}
-	p.t.Fatalf("%s does not have the series %s", p.name, series)
-	return 0
+	return 0 // nothing was counted yet
 }

@@ -36,9 +36,9 @@ type relay struct {
 type loss int
 
 const (
-	nothing loss = iota
-	answers      // the broker ends the transaction, and nobody hears of it
-	requests     // the broker never hears of it
+	nothing  loss = iota
+	answers       // the broker ends the transaction, and nobody hears of it
+	requests      // the broker never hears of it
 )
 
 func newRelay(t testing.TB, broker string) *relay {

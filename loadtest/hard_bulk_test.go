@@ -1,0 +1,138 @@
+package loadtest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jobtrail/jobtrail/pkg/events"
+	"github.com/jobtrail/jobtrail/pkg/jobs"
+)
+
+// endedNoop is the series that counts the jobs that have done nothing.
+const endedNoop = `jobtrail_worker_terminals_total{job_type="noop",outcome="succeeded",reason=""}`
+
+// bulk starts a worker whose jobs do nothing.
+func (g *group) bulk(args ...string) *process {
+	g.t.Helper()
+	name, env := g.lacking("noop", nil)
+	return startWith(g.t, name, append([]string{"-brokers", strings.Join(g.brokers, ","), "-group", g.topo.Group, "-topics", strings.Join(g.topo.Jobs, ","),
+		"-tiers", g.topo.Tiers.String()}, args...), env...)
+}
+
+// publishMany publishes n jobs of a type.
+func (g *group) publishMany(typ string, n int, value []byte) {
+	g.t.Helper()
+	const chunk = 10_000
+	for from := 0; from < n; from += chunk {
+		g.publishEach(typ, from, min(n, from+chunk), 1, value)
+	}
+}
+
+// publishEach publishes each step-th of the jobs [from, to) of a type.
+func (g *group) publishEach(typ string, from, to, step int, value []byte) {
+	g.t.Helper()
+	list := make([]jobs.Job, 0, (to-from)/step+1)
+	for i := from; i < to; i += step {
+		list = append(list, jobs.Job{ID: fmt.Sprint(typ, "-", i), Type: typ, Value: value})
+	}
+	g.publish(list...)
+}
+
+// TestHeldWhileOthersPass has one job run while many others pass it, and kills
+// the worker. The next one reads no more than 100,000 events for each partition,
+// knows of the job, and runs nothing again that had ended.
+func TestHeldWhileOthersPass(t *testing.T) {
+	t.Parallel()
+	protected(t, func(t testing.TB, lack string) { heldWhileOthersPass(t, lack, 60_000) },
+		lack{"checkpoints are not renewed with distance", `\d+ events were replayed`})
+}
+
+func heldWhileOthersPass(t testing.TB, lack string, others int) {
+	const most = 100_000
+	g := newGroup(t, 1)
+	g.lack = lack
+	g.store = "" // the store is not what this is about
+	w := newWitness(t, g)
+	p := g.bulk("-gate", w.srv.URL)
+	w.on("held", func(c *call) int {
+		if c.number == "1" {
+			<-p.done
+		}
+		return 200
+	})
+	g.publish(jobs.Job{ID: "held", Type: "held"})
+	w.wait("held", 1, 30*time.Second)
+	begun := time.Now()
+	g.publishMany("noop", others, nil)
+	// Some are in flight when it is killed.
+	p.untilMetric(endedNoop, float64(others)*9/10, 10*time.Minute)
+	t.Logf("%v jobs had passed after %v", p.metric(endedNoop), time.Since(begun).Round(10*time.Millisecond))
+	p.kill()
+	p2 := g.bulk("-gate", w.srv.URL)
+	p2.says("partition recovered", 1, 2*time.Minute)
+	replayed, times := p2.metric("jobtrail_worker_replayed_events_sum"), p2.metric("jobtrail_worker_replayed_events_count")
+	t.Logf("%v events were replayed, after %v", replayed, time.Since(begun).Round(10*time.Millisecond))
+	if replayed > most || times != 1 {
+		t.Errorf("%v events were replayed in %v recoveries, wanted at most %d in one", replayed, times, most)
+	}
+	if _, _, ok := g.reached(2*time.Minute, terminals(others+1)); !ok {
+		t.Error("not all jobs have ended")
+	}
+	t.Logf("all jobs had ended after %v", time.Since(begun).Round(10*time.Millisecond))
+	p2.stop()
+	s := g.check()
+	t.Logf("checked after %v", time.Since(begun).Round(10*time.Millisecond))
+	if got := said(runOf(t, s, "held")); got != "started first, worker_lost, started redelivery, succeeded, terminal succeeded" {
+		t.Errorf("the held job: %s", got)
+	}
+	again := 0
+	for _, r := range s.Runs {
+		if r.Job.State != events.StateSucceeded {
+			t.Errorf("%s ended as %v", r.JobID, r.Job.State)
+		}
+		if r.Job.Number > 1 {
+			again++
+		}
+	}
+	t.Logf("%d of %d jobs were in flight and run again", again, others+1)
+}
+
+// TestManyIDsAcrossARestart kills a worker that has 200,000 ids in its duplicate
+// window, and publishes each fifth of them again: the next worker knows them.
+func TestManyIDsAcrossARestart(t *testing.T) {
+	t.Parallel()
+	protected(t, func(t testing.TB, lack string) { manyIDsAcrossARestart(t, lack, 5) }, lack{"the duplicate window is not recovered", `\d+ of \d+ jobs were run again`})
+}
+
+func manyIDsAcrossARestart(t testing.TB, lack string, step int) {
+	n := 199_000 // a window holds 200,000
+	if lack != "" {
+		n = 20_000 // as many as are run again
+	}
+	g := newGroup(t, 1)
+	g.lack = lack
+	p := g.bulk()
+	begun := time.Now()
+	g.publishMany("noop", n, nil)
+	p.untilMetric(endedNoop, float64(n), 3*time.Minute)
+	t.Logf("%d jobs had ended after %v", n, time.Since(begun).Round(10*time.Millisecond))
+	p.kill()
+	p2 := g.bulk()
+	p2.says("partition recovered", 1, time.Minute)
+	begun = time.Now()
+	g.publishEach("noop", 0, n, step, nil)
+	n /= step
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(50 * time.Millisecond) {
+		seen, again := int(p2.metric("jobtrail_worker_duplicates_total")), int(p2.metric(endedNoop))
+		if seen == n && again == 0 {
+			break
+		}
+		if seen+again >= n || time.Now().After(deadline) {
+			t.Fatalf("%d of %d jobs were run again, %d were seen to be duplicates", again, n, seen)
+		}
+	}
+	t.Logf("%d duplicates were seen after %v", n, time.Since(begun).Round(10*time.Millisecond))
+	p2.stop()
+}
