@@ -64,6 +64,11 @@ func shop(t *testing.T, w *projectortest.World) (n int, first *projectortest.His
 // ask runs a query of the package in the store's own database.
 func ask(t *testing.T, conn driver.Conn, name string, parameters map[string]string) (rows []string) {
 	t.Helper()
+	return askWithin(t.Context(), t, conn, name, parameters)
+}
+
+func askWithin(ctx context.Context, t *testing.T, conn driver.Conn, name string, parameters map[string]string) (rows []string) {
+	t.Helper()
 	sql, err := clickhouse.Query(name)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +81,7 @@ func ask(t *testing.T, conn driver.Conn, name string, parameters map[string]stri
 		}
 		used[m[1]] = value
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	// Rows as text: the columns are of many types.
 	found, err := conn.Query(driver.Context(ctx, driver.WithParameters(used)), "SELECT toString(tuple(*)) FROM ("+strings.TrimSpace(sql)+")")
@@ -109,7 +114,8 @@ func TestQueries(t *testing.T) {
 	}
 	defer conn.Close()
 	parameters := map[string]string{
-		"operation": "op-1", "tenant": "acme", "job": "b", "attempt": first.Attempt().String(), "minutes": "60", "hours": "3", "limit": "100", "least": "1",
+		"operation": "op-1", "tenant": "acme", "job": "b", "attempt": first.Attempt().String(), "minutes": "60", "hours": "3", "limit": "100", "least": "1", "factor": "2", "margin": "0.05", "seconds": "60",
+		"until": time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04:05.000"),
 		"since": time.Now().Add(-time.Hour).UTC().Format("2006-01-02 15:04:05.000"),
 	}
 	w.Eventually("the position is told", func() bool { return w.Count("SELECT count() FROM DB.v_positions") == 1 })
@@ -119,6 +125,7 @@ func TestQueries(t *testing.T) {
 		"operation": 12, "operation-state": 1, "operation-tenants": 1, "operation-attempts": 4, "operation-retries-by-cause": 2, "job": 1, "job-events": 8, "attempt": 2,
 		"retry-rate": -1, "throughput": -1, "failure-groups": 2, "latest-failures": 1, "terminal-failures": 1, "abandoned": 2, "states": 5, "open-longest": 2, "parked": 1, "duplicates": 1,
 		"late-outcomes": 1, "rejected": 1, "handler-times": 1, "projector-positions": 1, "quarantine": 1,
+		"retry-rate-baseline": -1, "retry-rate-by-tenant": -1, "rates-over-time": -1, "work-over-time": -1, "dead-and-parked-over-time": -1, "failures-by-class": 1, "waiting": 3, "evidence-lag": 1, "incomplete": 1,
 	}
 	for _, name := range clickhouse.Queries() {
 		rows := ask(t, conn, name, parameters)
@@ -205,6 +212,18 @@ func TestEveryQuestionIsAsked(t *testing.T) {
 		first, _, _ := strings.Cut(sql, "\n")
 		if !strings.HasPrefix(first, "-- ") || !strings.Contains(first, "?") || strings.HasPrefix(name, "audit-") != strings.HasPrefix(first, "-- Audit, expected to be empty: ") {
 			t.Errorf("%s begins with %q", name, first)
+		}
+		// The comment names every parameter.
+		var comment []string
+		for line := range strings.Lines(sql) {
+			if strings.HasPrefix(line, "-- ") {
+				comment = append(comment, line)
+			}
+		}
+		for _, m := range regexp.MustCompile(`\{(\w+):`).FindAllStringSubmatch(sql, -1) {
+			if !regexp.MustCompile(`\b` + m[1] + `(, \w+)*: `).MatchString(strings.Join(comment[1:], "")) {
+				t.Errorf("%s does not say what %s is", name, m[1])
+			}
 		}
 	}
 	if _, err := clickhouse.Query("nothing"); err == nil {

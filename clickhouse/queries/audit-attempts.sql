@@ -1,4 +1,5 @@
 -- Audit, expected to be empty: which attempts ended without a start, or never ended although their run did?
+-- since: what was published before it is left out.
 SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run, attempt_id, started, ended, run_ended
 FROM (
   SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run, attempt_id, countIf(type = 'attempt_started') > 0 AS started, countIf(type IN ('attempt_finished', 'attempt_abandoned')) > 0 AS ended

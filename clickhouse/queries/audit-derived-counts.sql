@@ -1,4 +1,5 @@
 -- Audit, expected to be empty: on which days do evidence and the tables made from it differ?
+-- since: what was logged before it is left out.
 SELECT day, sum(in_evidence) AS evidence_events, sum(in_timeline) AS timeline_events, sum(starts) AS evidence_starts, sum(in_attempt_ids) AS attempt_ids_rows, sum(fails) AS evidence_failures, sum(in_failures) AS failures_rows
 FROM (
   SELECT toDate(log_at) AS day, uniqExact(log_id, partition, offset) AS in_evidence, 0 AS in_timeline, uniqExactIf(attempt_id, type = 'attempt_started') AS starts, 0 AS in_attempt_ids,

@@ -1,4 +1,5 @@
 -- Audit, expected to be empty: for which runs does the table jobs say something else than evidence?
+-- since: what was published before it is left out.
 SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run, e.p AS by_evidence, j.p AS by_jobs
 FROM (
   SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run,

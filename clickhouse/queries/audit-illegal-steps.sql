@@ -1,4 +1,5 @@
 -- Audit, expected to be empty: which events did the state machine forbid where they stand? The steps are those of events.Job.Apply.
+-- since: what was published before it is left out.
 SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run, version, before, type, state
 FROM (
   SELECT worker_group, tenant_id, job_id, origin_topic_id, partition, origin_offset, run, version, type, state, number,

@@ -1,4 +1,5 @@
 -- Which outcomes were told after the worker had lost the partition?
+-- since: what was logged before it is left out. limit: most rows.
 SELECT log_at, tenant_id, operation_id, job_id, worker_group, run, attempt_id, number, outcome, finished_at, worker
 FROM evidence
 WHERE late AND origin_at >= {since:DateTime64(3, 'UTC')}

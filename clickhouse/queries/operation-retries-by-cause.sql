@@ -1,4 +1,5 @@
 -- How often was an operation retried, and because of what?
+-- operation: its id. tenant: whose.
 SELECT started_because AS cause, after, count() AS retries
 FROM (
   SELECT started_because,

@@ -1,4 +1,5 @@
 -- How does an operation stand?
+-- operation: its id. tenant: whose.
 SELECT jobs, parked, open, succeeded, not_succeeded, attempts_started, first_at, last_at
 FROM v_operations
 WHERE operation_id = {operation:String} AND tenant_id = {tenant:String}
