@@ -1,9 +1,9 @@
 -- Which job types retry more often than they usually do?
 -- minutes: length of the window, which ends with the last full minute. hours: length of the past before it that it is held against.
 -- least: attempts in the window below which nothing is said. factor, margin: raised means rate > factor * usual_rate + margin.
--- Rates are shares of attempts, 0 to 1. A type without a past has the usual rate 0.
+-- Rates are shares of attempts, 0 to 1. Of a past of less than 5 * least attempts the missing ones count as none that were retried.
 SELECT worker_group, job_type, sumIf(started, minute >= since) AS attempts, sumIf(retried, minute >= since) AS retries, retries / attempts AS rate,
-  sumIf(started, minute < since) AS usual_attempts, if(usual_attempts = 0, 0, sumIf(retried, minute < since) / usual_attempts) AS usual_rate,
+  sumIf(started, minute < since) AS usual_attempts, sumIf(retried, minute < since) / greatest(1, usual_attempts, 5 * {least:UInt32}) AS usual_rate,
   rate > {factor:Float64} * usual_rate + {margin:Float64} AS raised
 FROM (SELECT worker_group, job_type, minute, started, retried, toStartOfMinute(now('UTC')) - toIntervalMinute({minutes:UInt32}) AS since FROM v_rates_1m
   WHERE minute >= toStartOfMinute(now('UTC')) - toIntervalMinute({minutes:UInt32}) - toIntervalHour({hours:UInt32}) AND minute < toStartOfMinute(now('UTC')))

@@ -26,6 +26,13 @@ func (m *metrics) begin(labels []string) {
 	}
 }
 
+// endOf takes away what a partition that was given up would else say for ever.
+func (m *metrics) endOf(labels []string) {
+	for _, g := range []*prometheus.GaugeVec{m.position, m.end, m.stable, m.lagSeconds} {
+		g.DeleteLabelValues(labels...)
+	}
+}
+
 func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	const ns = "jobtrail_projector_"
 	partition := []string{"group", "partition"}
@@ -56,4 +63,14 @@ func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer) *metrics {
 	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: ns + "sanitize_failed_closed_total", Help: "Texts replaced as a whole because they could not be cleaned."},
 		func() float64 { return float64(clean.FailedClosed()) }))
 	return m
+}
+
+// tellReady registers the gauge of what /readyz says.
+func tellReady(reg prometheus.Registerer, ready func() error) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "jobtrail_projector_ready", Help: "1 while the projector does its work, as /readyz says."}, func() float64 {
+		if ready() != nil {
+			return 0
+		}
+		return 1
+	}))
 }

@@ -3,8 +3,10 @@ package projector
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -46,6 +48,43 @@ func TestMetricsBeginAtZero(t *testing.T) {
 	}
 }
 
+// TestLagEndsWithThePartition: a projector that gave up a partition must not go
+// on telling a lag that nobody works off.
+func TestLagEndsWithThePartition(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := newMetrics(reg, sanitize.New(sanitize.Config{}))
+	r := &reader{shared: &shared{metrics: m}, worker: "shop", partitions: map[int32]*partition{}}
+	mine, other := &partition{r: r, number: 0}, &partition{r: r, number: 1}
+	r.partitions[0], r.partitions[1] = mine, other
+	lags := func() (partitions []string) {
+		t.Helper()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, s := range f.GetMetric() {
+				if f.GetName() == "jobtrail_projector_lag_seconds" {
+					partitions = append(partitions, s.GetLabel()[1].GetValue())
+				}
+			}
+		}
+		return partitions
+	}
+	for _, p := range []*partition{mine, other} {
+		r.tell(p, 1, 2, 2, time.Now())
+	}
+	if got := lags(); !slices.Equal(got, []string{"0", "1"}) {
+		t.Fatalf("lags are told of %v", got)
+	}
+	delete(r.partitions, 0)
+	m.endOf(mine.labels())
+	r.tell(mine, 1, 2, 2, time.Now())
+	if got := lags(); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("lags are told of %v", got)
+	}
+}
+
 // TestMetricsAreDocumented holds docs/metrics.md against the code.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
@@ -56,6 +95,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	var registered names
 	newMetrics(&registered, sanitize.New(sanitize.Config{}))
+	tellReady(&registered, nil)
 	documented := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented["jobtrail_projector_"+m[1]] = true

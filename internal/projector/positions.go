@@ -96,12 +96,8 @@ func (r *reader) look(ctx context.Context, pending map[int32]sample, complete ma
 		if at := p.lastAt.Load(); at > 0 {
 			complete[p.number] = later(complete[p.number], time.UnixMilli(at))
 		}
-		labels := p.labels()
-		r.metrics.position.WithLabelValues(labels...).Set(float64(position))
-		r.metrics.end.WithLabelValues(labels...).Set(float64(end.Offset))
-		r.metrics.stable.WithLabelValues(labels...).Set(float64(lso.Offset))
+		r.tell(p, position, end.Offset, lso.Offset, complete[p.number])
 		if upTo := complete[p.number]; !upTo.IsZero() {
-			r.metrics.lagSeconds.WithLabelValues(labels...).Set(time.Since(upTo).Seconds())
 			if batch != nil && problem == nil {
 				problem = batch.Append(r.logID, uint16(p.number), r.topic, r.worker, uint64(max(position, 0)), uint64(end.Offset), uint64(lso.Offset), upTo, now, r.cfg.Instance)
 			}
@@ -132,4 +128,21 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// tell sets the gauges of a partition, unless it was given up meanwhile. The
+// store is complete up to upTo, when that is known.
+func (r *reader) tell(p *partition, position, end, stable int64, upTo time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.partitions[p.number] != p {
+		return
+	}
+	labels := p.labels()
+	r.metrics.position.WithLabelValues(labels...).Set(float64(position))
+	r.metrics.end.WithLabelValues(labels...).Set(float64(end))
+	r.metrics.stable.WithLabelValues(labels...).Set(float64(stable))
+	if !upTo.IsZero() {
+		r.metrics.lagSeconds.WithLabelValues(labels...).Set(time.Since(upTo).Seconds())
+	}
 }

@@ -87,7 +87,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	for _, g := range cfg.Groups {
 		s.problems[g] = errors.New("not started yet")
 	}
-	return &Projector{s: s}, nil
+	p := &Projector{s: s}
+	tellReady(deps.Registry, p.Ready)
+	return p, nil
 }
 
 func (s *shared) breakerIs(state gobreaker.State) {

@@ -264,6 +264,7 @@ func (r *reader) forget(ps []*partition) {
 		p.cancel(errTaken)
 		<-p.finished
 		p.stopped(nil)
+		r.metrics.endOf(p.labels())
 		r.log.Info("a partition was given up", "partition", p.number, "position", p.position.Load())
 	}
 }

@@ -18,6 +18,7 @@ type metrics struct {
 	retries     *prometheus.CounterVec
 	started     *prometheus.CounterVec
 	abandoned   *prometheus.CounterVec
+	parked      *prometheus.CounterVec
 	duplicates  prometheus.Counter
 	rejected    prometheus.Counter
 	running     prometheus.Gauge
@@ -68,6 +69,7 @@ func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer, types []Ty
 		retries:     counters("retries_total", "Retries scheduled, by type and error class.", "job_type", "error_class"),
 		terminals:   counters("terminals_total", "Runs that ended, by type, outcome and reason.", "job_type", "outcome", "reason"),
 		abandoned:   counters("abandoned_total", "Attempts found without an outcome, by cause.", "cause"),
+		parked:      counters("parked_total", "Jobs parked for a decision, by type and reason.", "job_type", "reason"),
 		duplicates:  counter("duplicates_total", "Second publications seen within the duplicate window."),
 		rejected:    counter("rejected_transitions_total", "What the state machine forbade. Expected to stay 0."),
 		running:     gauge("handlers_running", "Handlers that run now."),
@@ -109,6 +111,16 @@ func newMetrics(reg prometheus.Registerer, clean *sanitize.Sanitizer, types []Ty
 	return m
 }
 
+// tellReady registers the gauge of what /readyz says.
+func tellReady(reg prometheus.Registerer, ready func() error) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Namespace: "jobtrail", Subsystem: "worker", Name: "ready", Help: "1 while the worker does its work, as /readyz says."}, func() float64 {
+		if ready() != nil {
+			return 0
+		}
+		return 1
+	})
+}
+
 // unnamed is the label of job types that nobody configured: their names are not
 // bounded.
 const unnamed = "unknown"
@@ -132,12 +144,16 @@ func (m *metrics) begin(typ string) {
 	for _, reason := range failReasons {
 		m.terminals.WithLabelValues(typ, events.TerminalFailed.String(), reason.String())
 	}
+	for _, reason := range parkReasons {
+		m.parked.WithLabelValues(typ, reason.String())
+	}
 }
 
 // What the enums hold that this version writes.
 var (
 	startCauses  = []events.StartCause{events.CauseFirst, events.CauseRetry, events.CauseRedelivery}
 	errorClasses = []events.ErrorClass{events.ClassTransient, events.ClassThrottled, events.ClassTimeout, events.ClassPermanent, events.ClassMalformed, events.ClassPanic, events.ClassCrash}
+	parkReasons  = []events.ParkReason{events.ParkAbandoned, events.ParkInterrupted}
 	failReasons  = []events.TerminalReason{events.ReasonExhausted, events.ReasonPermanent, events.ReasonMalformed, events.ReasonOversize, events.ReasonCrashLoop}
 )
 
@@ -183,6 +199,8 @@ func (m *metrics) concluded(b *batch, l *ledger) {
 			}
 		case *events.AttemptAbandoned:
 			m.abandoned.WithLabelValues(x.Cause.String()).Inc()
+		case *events.JobParked:
+			m.parked.WithLabelValues(typ, x.Reason.String()).Inc()
 		case *events.JobTerminal:
 			m.terminals.WithLabelValues(typ, x.Outcome.String(), x.Reason.String()).Inc()
 		case *events.DuplicateSeen:

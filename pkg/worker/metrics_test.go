@@ -46,6 +46,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	var reg names
 	newMetrics(&reg, sanitize.New(sanitize.Config{}), nil)
+	tellReady(&reg, nil)
 	documented := make(map[string]bool)
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented["jobtrail_worker_"+m[1]] = true
@@ -70,6 +71,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 	var registered names
 	newMetrics(&registered, sanitize.New(sanitize.Config{}), nil)
+	tellReady(&registered, nil)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +96,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 			t.Errorf("%s is not exposed before it first happens", name)
 		}
 	}
-	for _, want := range []string{"retries_total transient charge", "terminals_total charge failed crash_loop", "terminals_total unknown failed unknown_type", "abandoned_total worker_lost",
+	for _, want := range []string{"retries_total transient charge", "terminals_total charge failed crash_loop", "terminals_total unknown failed unknown_type", "abandoned_total worker_lost", "parked_total charge interrupted", "ready ",
 		"transactions_in_doubt_total unknown", "attempts_total timeout charge timed_out", "attempts_started_total redelivery charge"} {
 		if !series[want] {
 			t.Errorf("no series %s", want)

@@ -140,6 +140,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		w.spans.tracer = deps.Tracer.Tracer("github.com/jobtrail/jobtrail/pkg/worker")
 	}
 	w.l = newLedger(cfg, w.topo, host+"/"+w.bootID, deps.Sanitizer)
+	tellReady(deps.Registry, w.Ready)
 	slot := cfg.Slot
 	if slot == "" {
 		slot = w.bootID
