@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jobtrail/jobtrail/loadtest"
 	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/jobs"
 )
@@ -135,4 +136,63 @@ func manyIDsAcrossARestart(t testing.TB, lack string, step int) {
 	}
 	t.Logf("%d duplicates were seen after %v", n, time.Since(begun).Round(10*time.Millisecond))
 	p2.stop()
+}
+
+// TestManyWaitInATier has 100,000 jobs wait for their retry in one tier: a worker
+// that comes to them holds little more than one that has nothing to do. None is
+// run early, and all of them are run.
+func TestManyWaitInATier(t *testing.T) {
+	t.Parallel()
+	protected(t, func(t testing.TB, lack string) { manyWaitInATier(t, lack, 100_000) }, lack{"reading ahead has no bound", `MB while \d+ jobs wait`})
+}
+
+func manyWaitInATier(t testing.TB, lack string, n int) {
+	const (
+		most    = 120 << 20 // bytes of a worker at full speed
+		waiting = 80 << 20  // and what recovery, the ids and those read ahead may add to one that is idle
+		delay   = "25s"
+		retries = `jobtrail_worker_attempts_started_total{cause="retry",job_type="flaky"}`
+		failed  = `jobtrail_worker_retries_total{error_class="transient",job_type="flaky"}`
+		ended   = `jobtrail_worker_terminals_total{job_type="flaky",outcome="succeeded",reason=""}`
+	)
+	g := newGroupOf(t, "0s 1s "+delay, 1)
+	g.lack = lack
+	g.store = "" // the store is not what this is about
+	peak := func(p *process) int64 {
+		n, err := loadtest.PeakBytes(p.cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	p := g.bulk("-initial", delay)
+	p.says("partition recovered", 1, 30*time.Second)
+	idle := peak(p)
+	begun := time.Now()
+	g.publishMany("flaky", n, make([]byte, 512))
+	p.untilMetric(failed, float64(n), 2*time.Minute)
+	if early := p.metric(retries); early > 0 {
+		t.Fatalf("%v jobs were retried before all of them waited: the machine is too slow for this", early)
+	}
+	p.stop()
+	t.Logf("all jobs waited after %v", time.Since(begun).Round(10*time.Millisecond))
+	p2 := g.bulk("-initial", delay)
+	p2.untilMetric(retries, 1, time.Minute)
+	held := peak(p2)
+	t.Logf("a worker holds %d MB at most while %d jobs wait, an idle one %d MB", held>>20, n, idle>>20)
+	if held > idle+waiting {
+		t.Fatalf("a worker holds %d MB while %d jobs wait, but an idle one %d MB", held>>20, n, idle>>20)
+	}
+	p2.untilMetric(ended, float64(n), 2*time.Minute)
+	t.Logf("all jobs had ended after %v", time.Since(begun).Round(10*time.Millisecond))
+	if top := peak(p2); top > most {
+		t.Errorf("a worker held up to %d MB while it ran %d jobs", top>>20, n)
+	}
+	p2.stop()
+	for _, r := range g.check().Runs {
+		if r.Job.State != events.StateSucceeded || r.Job.Number != 2 {
+			t.Errorf("%s ended as %v after %d attempts", r.JobID, r.Job.State, r.Job.Number)
+		}
+	}
+	t.Logf("checked after %v", time.Since(begun).Round(10*time.Millisecond))
 }

@@ -42,24 +42,37 @@ type group struct {
 
 func newGroup(t testing.TB, partitions int) *group {
 	t.Helper()
+	return newGroupOf(t, "0s 1s 4s", partitions)
+}
+
+// newGroupOf makes a group with the retry tiers given.
+func newGroupOf(t testing.TB, tiers string, partitions int) *group {
+	t.Helper()
 	shared := stacktest.ForTest(t)
-	g := newGroupOn(t, shared.Brokers, partitions)
+	g := prepare(t, shared.Brokers, tiers)
 	g.store = shared.ClickHouseAddr
+	g.apply(partitions)
 	return g
 }
 
 // newGroupOn makes a group on the brokers given.
 func newGroupOn(t testing.TB, brokers []string, partitions int) *group {
 	t.Helper()
+	g := prepare(t, brokers, "0s 1s 4s")
+	g.apply(partitions)
+	return g
+}
+
+// prepare names a group, and makes nothing of it yet.
+func prepare(t testing.TB, brokers []string, delays string) *group {
+	t.Helper()
 	name := "g" + fmt.Sprint(time.Now().UnixNano()%1e12)
-	tiers, err := retrytopics.ParseTiers("0s 1s 4s")
+	tiers, err := retrytopics.ParseTiers(delays)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &group{t: t, brokers: brokers, kafka: []kgo.Opt{kgo.SeedBrokers(brokers...)},
+	return &group{t: t, brokers: brokers, kafka: []kgo.Opt{kgo.SeedBrokers(brokers...)},
 		topo: retrytopics.Topology{Group: name, Jobs: []string{name + "-jobs"}, Tiers: tiers}}
-	g.apply(partitions)
-	return g
 }
 
 // sibling makes another group on the same job topics.

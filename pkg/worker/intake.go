@@ -204,6 +204,7 @@ func (l *ledger) route(e *entry, now events.Time) {
 		return
 	}
 	heap.Push(&l.waiting, e)
+	e.lane.waiting++
 }
 
 // enqueue puts an entry that is due among those that wait for a slot.
@@ -226,6 +227,7 @@ func (l *ledger) enqueue(e *entry) {
 func (l *ledger) wakeUp(now events.Time) {
 	for len(l.waiting) > 0 && l.waiting[0].wake <= now {
 		e := heap.Pop(&l.waiting).(*entry)
+		e.lane.waiting--
 		l.route(e, now)
 	}
 }

@@ -91,6 +91,7 @@ type lane struct {
 	bytes   int           // of values held
 	entries []*entry      // given and not finished, in order of offset; some finished
 	open    int           // entries that are not finished
+	waiting int           // of those, the ones that wait for their time
 	paused  bool
 
 	known  map[int64]*progress // from replay, not given to us yet
@@ -506,14 +507,18 @@ func (n *lane) finish(e *entry) {
 // Limits of what is read ahead of the work, per lane.
 const (
 	readAheadBytes = 4 << 20
-	tierReadAhead  = 500
+	// tierReadAhead is how many records of a tier may wait for their time in memory;
+	// those whose time has come are read as any job is.
+	tierReadAhead = 500
 )
 
-func (l *ledger) readAhead(n *lane) int {
-	if n.tier.is && n.tier.delay > 0 {
-		return tierReadAhead
+// early returns how many records of the lane were read before their time, as far
+// as that is known.
+func (n *lane) early() int {
+	if !n.tier.is || n.tier.delay == 0 {
+		return 0
 	}
-	return l.ample()
+	return n.waiting + len(n.buffer)
 }
 
 // ample is how many jobs at hand keep every slot busy until more are fetched.
@@ -544,17 +549,17 @@ func (l *ledger) plenty() bool {
 
 // flow returns the lanes whose fetching is to be stopped and resumed.
 func (l *ledger) flow() (pause, resume map[string][]int32) {
+	most := l.ample()
 	for key, n := range l.lanes {
 		held := n.open + len(n.buffer)
-		limit := l.readAhead(n)
 		switch {
-		case !n.paused && (held >= limit || n.bytes >= readAheadBytes || n.stale):
+		case !n.paused && (held >= most || n.early() >= tierReadAhead || n.bytes >= readAheadBytes || n.stale):
 			n.paused = true
 			if pause == nil {
 				pause = make(map[string][]int32)
 			}
 			pause[key.topic] = append(pause[key.topic], key.partition)
-		case n.paused && held <= limit/2 && n.bytes <= readAheadBytes/2 && !n.stale:
+		case n.paused && held <= most/2 && n.early() <= tierReadAhead/2 && n.bytes <= readAheadBytes/2 && !n.stale:
 			n.paused = false
 			if resume == nil {
 				resume = make(map[string][]int32)

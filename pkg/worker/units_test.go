@@ -265,12 +265,6 @@ func TestReadAheadIsBounded(t *testing.T) {
 	l, s := testLedger(t, func(c *Config) { c.Concurrency = 1000 })
 	key := laneKey{"j", 0}
 	n := l.lanes[key]
-	if got := l.readAhead(n); got != 2000 {
-		t.Errorf("read-ahead is %d", got)
-	}
-	if got := l.readAhead(l.lanes[laneKey{"g.retry.8s", 0}]); got != tierReadAhead {
-		t.Errorf("read-ahead of a tier is %d", got)
-	}
 	l.deliver("j", 0, jobRecords(0, 1999), windowNow)
 	if pause, resume := l.flow(); pause != nil || resume != nil {
 		t.Errorf("below the bound: %v, %v", pause, resume)
@@ -308,6 +302,47 @@ func TestReadAheadIsBounded(t *testing.T) {
 		if topic.topic != "j" && !slices.Contains(pause[topic.topic], 0) {
 			t.Errorf("%s goes on though its shard is lost", topic.topic)
 		}
+	}
+}
+
+// TestTierIsReadAheadWhenItsTimeHasCome: a tier is paused while many of its
+// records wait, and read as any lane is once their time has come.
+func TestTierIsReadAheadWhenItsTimeHasCome(t *testing.T) {
+	l, _ := testLedger(t, func(c *Config) { c.Concurrency = 1000 })
+	const topic = "g.retry.8s"
+	hop := func(from, n int) (records []*kgo.Record) {
+		for i := from; i < from+n; i++ {
+			h := events.HopState{Format: 1, Run: 1, Version: 2, Number: 1, State: events.StateRetryWaiting, Cause: events.CauseRetry,
+				Origin: events.Publication{Topic: "j", Offset: int64(i)}, OriginAt: windowNow}
+			rec := retrytopics.Hop(&kgo.Record{Topic: "j", Headers: []kgo.RecordHeader{{Key: retrytopics.HeaderJobType, Value: []byte("j")}}}, topic, &h)
+			rec.Offset, rec.Timestamp = int64(i), windowNow.Time()
+			records = append(records, rec)
+		}
+		return records
+	}
+	l.deliver(topic, 0, hop(0, tierReadAhead-1), windowNow)
+	if pause, _ := l.flow(); pause != nil {
+		t.Errorf("below the bound: %v", pause)
+	}
+	l.deliver(topic, 0, hop(tierReadAhead-1, 1), windowNow)
+	if pause, _ := l.flow(); !reflect.DeepEqual(pause, map[string][]int32{topic: {0}}) {
+		t.Errorf("at the bound: %v", pause)
+	}
+	due := windowNow + 8000
+	l.wakeUp(due)
+	if n := l.types["j"].ready.len(); n != tierReadAhead {
+		t.Fatalf("%d jobs are ready, wanted %d", n, tierReadAhead)
+	}
+	if _, resume := l.flow(); !reflect.DeepEqual(resume, map[string][]int32{topic: {0}}) {
+		t.Errorf("when their time has come: %v", resume)
+	}
+	l.deliver(topic, 0, hop(tierReadAhead, l.ample()-tierReadAhead-1), due)
+	if pause, _ := l.flow(); pause != nil {
+		t.Errorf("with many that are due: %v", pause)
+	}
+	l.deliver(topic, 0, hop(l.ample()-1, 1), due)
+	if pause, _ := l.flow(); len(pause) != 1 {
+		t.Errorf("at the bound of any lane: %v", pause)
 	}
 }
 
