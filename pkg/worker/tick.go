@@ -143,7 +143,7 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 		if err == nil {
 			err = pause(ctx, 30*time.Millisecond)
 		}
-	case isAny(err, sizeErrors):
+	case isAny(err, sizeErrors) && !w.breach.stubborn():
 		refused := err
 		err = w.abort(ctx, p)
 		w.mu.Lock()
@@ -198,7 +198,7 @@ func (w *Worker) write(ctx context.Context, p *producer, b *batch, checkpoints [
 		}
 	}
 	times.next("produce")
-	if err := produce(ctx, p.cl, b.records); err != nil {
+	if err := produce(ctx, p.cl, w.breach.producing(b.records)); err != nil {
 		return false, fmt.Errorf("producing %d records in tick %s: %w", len(b.records), tickID, err)
 	}
 	from := make(map[*shard]int64)
