@@ -20,28 +20,48 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// contest is one side measured against another, in alternation.
+// race is some sides that do the same work in turn, each run in a process of its
+// own.
+type race struct {
+	part  string
+	sides []string
+	jobs  int // for each side
+	args  []string
+	// oneLog is that all sides read one log, which none of them changes.
+	oneLog   bool
+	contests []contest
+}
+
+// contest is one side of a race measured against another.
 type contest struct {
 	Name   string
-	part   string
 	ours   string
 	theirs string
-	jobs   int // for each side
-	args   []string
 	// Gate is the least ratio of speeds, ours to theirs, that is accepted; Reach
 	// is what is aimed at. 0: only shown.
 	Gate  float64
 	Reach float64
 }
 
-var contests = []contest{
-	{Name: "worker / tight loop, 2,000 in flight", part: "worker", ours: "worker", theirs: "loop", jobs: 300_000, args: []string{"-in-flight", "2000"}, Gate: 0.15, Reach: 0.20},
-	{Name: "worker / bare consumer, 2,000 in flight", part: "worker", ours: "worker", theirs: "reader", jobs: 300_000, args: []string{"-in-flight", "2000"}},
-	{Name: "worker / tight loop, 256 in flight", part: "worker", ours: "worker", theirs: "loop", jobs: 60_000, args: []string{"-in-flight", "256"}, Gate: 0.06, Reach: 0.08},
-	{Name: "worker / tight loop, 10 % retried after 1 s", part: "worker", ours: "worker", theirs: "loop", jobs: 100_000, args: []string{"-in-flight", "2000", "-retry"}, Gate: 0.15, Reach: 0.15},
+var races = []race{
+	{part: "worker", sides: []string{"worker", "loop", "reader"}, jobs: 300_000, args: []string{"-in-flight", "2000"}, contests: []contest{
+		{Name: "worker / tight loop, 2,000 in flight", ours: "worker", theirs: "loop", Gate: 0.15, Reach: 0.20},
+		{Name: "worker / bare consumer, 2,000 in flight", ours: "worker", theirs: "reader"},
+	}},
+	{part: "worker", sides: []string{"worker", "loop"}, jobs: 60_000, args: []string{"-in-flight", "256"}, contests: []contest{
+		{Name: "worker / tight loop, 256 in flight", ours: "worker", theirs: "loop", Gate: 0.06, Reach: 0.08},
+	}},
+	{part: "worker", sides: []string{"worker", "loop"}, jobs: 100_000, args: []string{"-in-flight", "2000", "-retry"}, contests: []contest{
+		{Name: "worker / tight loop, 10 % retried after 1 s", ours: "worker", theirs: "loop", Gate: 0.15, Reach: 0.15},
+	}},
+	{part: "projector", sides: []string{"projector", "engine", "insert", "projector-evidence", "engine-evidence"}, jobs: 500_000, oneLog: true, contests: []contest{
+		{Name: "projector / Kafka engine, evidence alone", ours: "projector-evidence", theirs: "engine-evidence", Gate: 2, Reach: 2},
+		{Name: "projector / Kafka engine, all tables", ours: "projector", theirs: "engine", Gate: 1.5, Reach: 1.5},
+		{Name: "projector, all tables / bare insert, evidence", ours: "projector", theirs: "insert", Gate: 0.7, Reach: 0.7},
+	}},
 }
 
-// result of a contest.
+// result of a contest; a run of each side a round.
 type result struct {
 	contest
 	Ours, Theirs []outcome
@@ -79,26 +99,30 @@ func compare(ctx context.Context, args []string) error {
 	begun := time.Now()
 	var rep report
 	parts := strings.Split(*only, ",")
-	for _, c := range contests {
-		if !slices.Contains(parts, c.part) {
+	for _, r := range races {
+		if !slices.Contains(parts, r.part) {
 			continue
 		}
-		r := result{contest: c}
-		for round := range *rounds {
-			if err := b.round(ctx, &r, round); err != nil {
-				return fmt.Errorf("%s: %w", c.Name, err)
-			}
+		runs, err := b.race(ctx, &r, *rounds)
+		if err != nil {
+			return err
 		}
-		r.Ratio = r.ratio()
-		rep.Results = append(rep.Results, r)
-		fmt.Fprintf(os.Stderr, "%s: %.3f\n", c.Name, r.Ratio)
+		for _, c := range r.contests {
+			won := result{contest: c, Ours: runs[c.ours], Theirs: runs[c.theirs]}
+			won.Ratio = won.ratio()
+			rep.Results = append(rep.Results, won)
+			fmt.Fprintf(os.Stderr, "%s: %.3f\n", c.Name, won.Ratio)
+		}
+		if p := runs["projector"]; len(p) > 0 {
+			rep.Bounds = append(rep.Bounds, bound{"memory of the projector at full speed", float64(peak(p)) / 1e6, 250, "MB"})
+		}
 	}
 	if slices.Contains(parts, "memory") {
-		o, err := b.run(ctx, "worker", windowJobs, []string{"-in-flight", "2000"})
+		runs, err := b.race(ctx, &race{sides: []string{"worker"}, jobs: windowJobs, args: []string{"-in-flight", "2000"}}, 1)
 		if err != nil {
 			return fmt.Errorf("worker with full windows: %w", err)
 		}
-		rep.Bounds = append(rep.Bounds, bound{"memory of the worker, duplicate windows full", float64(o.PeakBytes) / 1e6, 120, "MB"})
+		rep.Bounds = append(rep.Bounds, bound{"memory of the worker, duplicate windows full", float64(peak(runs["worker"])) / 1e6, 120, "MB"})
 	}
 	if slices.Contains(parts, "latency") {
 		var err error
@@ -132,35 +156,54 @@ func (b *bench) name() string {
 	return "bench" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "x" + strconv.Itoa(b.made)
 }
 
-// round runs both sides, the one that begins in turn.
-func (b *bench) round(ctx context.Context, r *result, round int) error {
-	for i := range 2 {
-		side, list := r.ours, &r.Ours
-		if i == round%2 {
-			side, list = r.theirs, &r.Theirs
+// race runs every side of a race in each round, the one that begins in turn, and
+// returns the runs of each.
+func (b *bench) race(ctx context.Context, r *race, rounds int) (map[string][]outcome, error) {
+	runs := make(map[string][]outcome)
+	log := b.name()
+	if r.oneLog {
+		defer b.drop(log)
+		if err := b.fill(ctx, r, r.sides[0], log); err != nil {
+			return nil, err
 		}
-		o, err := b.run(ctx, side, r.jobs, r.args)
-		if err != nil {
-			return fmt.Errorf("%s: %w", side, err)
-		}
-		*list = append(*list, o)
 	}
-	return nil
+	for round := range rounds {
+		for i := range r.sides {
+			side := r.sides[(round+i)%len(r.sides)]
+			o, err := b.run(ctx, r, side, log)
+			if err != nil {
+				return nil, fmt.Errorf("%s, round %d: %w", side, round+1, err)
+			}
+			runs[side] = append(runs[side], o)
+		}
+	}
+	return runs, nil
 }
 
-// run fills and runs a side, each in a process of its own.
-func (b *bench) run(ctx context.Context, side string, jobs int, args []string) (o outcome, err error) {
-	name := b.name()
-	defer b.drop(name)
-	args = append([]string{side, "-name", name, "-brokers", b.brokers, "-clickhouse", b.store, "-jobs", strconv.Itoa(jobs)}, args...)
-	if _, err := b.child(ctx, append(args, "-fill")); err != nil {
-		return o, fmt.Errorf("filling: %w", err)
+func (b *bench) run(ctx context.Context, r *race, side, log string) (o outcome, err error) {
+	if !r.oneLog {
+		log = b.name()
+		defer b.drop(log)
+		if err := b.fill(ctx, r, side, log); err != nil {
+			return o, err
+		}
 	}
-	out, err := b.child(ctx, args)
+	out, err := b.child(ctx, b.args(r, side, log))
 	if err != nil {
 		return o, err
 	}
 	return o, json.Unmarshal(out, &o)
+}
+
+func (b *bench) fill(ctx context.Context, r *race, side, log string) error {
+	if _, err := b.child(ctx, append(b.args(r, side, log), "-fill")); err != nil {
+		return fmt.Errorf("filling for %s: %w", side, err)
+	}
+	return nil
+}
+
+func (b *bench) args(r *race, side, log string) []string {
+	return append([]string{side, "-name", log, "-brokers", b.brokers, "-clickhouse", b.store, "-jobs", strconv.Itoa(r.jobs)}, r.args...)
 }
 
 func (b *bench) child(ctx context.Context, args []string) ([]byte, error) {
