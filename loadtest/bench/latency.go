@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/jobs"
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 	"github.com/jobtrail/jobtrail/pkg/worker"
@@ -135,11 +136,13 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 			case err := <-ended:
 				return errors.Join(errors.New("worker or projector ended"), err)
 			case <-life.Done():
-				return life.Err()
+				mu.Lock()
+				defer mu.Unlock()
+				return fmt.Errorf("%d jobs were published, %d called, %d in the store: %w", len(published), len(called), len(visible), life.Err())
 			case <-time.After(storePoll):
 			}
 			var ids []string
-			if err := st.conn.QueryRow(life, "SELECT groupArray(job_id) FROM "+st.layout.Database+".evidence WHERE type = 'JobTerminal'").Scan(&ids); err != nil {
+			if err := st.conn.QueryRow(life, "SELECT groupArray(job_id) FROM "+st.layout.Database+".evidence WHERE type = ?", events.TypeJobTerminal.String()).Scan(&ids); err != nil {
 				return fmt.Errorf("asking the store: %w", err)
 			}
 			now := time.Now()
