@@ -85,7 +85,7 @@ func measureLatency(ctx context.Context, s settings) (*latencies, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer st.close()
+	defer func() { _ = st.close() }()
 	p, err := st.projector(s)
 	if err != nil {
 		return nil, err
