@@ -113,7 +113,7 @@ func compare(ctx context.Context, args []string) error {
 			rep.Results = append(rep.Results, won)
 			fmt.Fprintf(os.Stderr, "%s: %.3f\n", c.Name, won.Ratio)
 		}
-		if p := runs["projector"]; len(p) > 0 {
+		if p := slices.Concat(runs["projector"], runs["projector-evidence"]); len(p) > 0 {
 			rep.Bounds = append(rep.Bounds, bound{"memory of the projector at full speed", float64(peak(p)) / 1e6, 250, "MB"})
 		}
 	}
