@@ -305,7 +305,7 @@ func TestTwoGroups(t *testing.T) {
 	for i, x := range []*group{g, other} {
 		stops[i].stop()
 		x.check()
-		if got := len(ws[i].calls); got != 2*n {
+		if got := ws[i].total(); got != 2*n {
 			t.Errorf("group %s made %d calls, wanted %d", x.topo.Group, got, 2*n)
 		}
 	}

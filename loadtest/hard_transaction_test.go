@@ -86,16 +86,17 @@ func endLost(t testing.TB, lack string, what loss, found string) {
 	p := g.worker(file, "KAFKA_BROKERS="+r.addr)
 	g.publish(jobs.Job{ID: "job-0", Type: "job"})
 	w.wait("job-0", 1, 30*time.Second)
-	for i := 1; i < n; i++ {
+	for i := 1; i < n/2; i++ {
 		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
-		if i == n/2 {
-			r.lose(what)
-		}
+	}
+	hit, over := r.lose(what)
+	for i := n / 2; i < n; i++ {
+		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
 	}
 	for _, c := range []struct {
 		what string
-		done chan struct{}
-	}{{"a transaction's end was lost", r.hit}, {"the worker gave up asking for it", r.over}} {
+		done <-chan struct{}
+	}{{"a transaction's end was lost", hit}, {"the worker gave up asking for it", over}} {
 		select {
 		case <-c.done:
 		case <-time.After(40 * time.Second):

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,12 +75,12 @@ type witness struct {
 
 	mu     sync.Mutex
 	answer map[string]func(*call) int // by job type; nil answers 200
-	calls  []*call
+	calls  map[string][]*call         // by job
 	news   chan struct{}
 }
 
 func newWitness(t testing.TB, g *group) *witness {
-	w := &witness{t: t, g: g, concurrency: 100, answer: make(map[string]func(*call) int), news: make(chan struct{})}
+	w := &witness{t: t, g: g, concurrency: 100, answer: make(map[string]func(*call) int), calls: make(map[string][]*call), news: make(chan struct{})}
 	w.srv = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(func() { w.srv.CloseClientConnections(); w.srv.Close() })
 	return w
@@ -97,7 +98,7 @@ func (w *witness) serve(rw http.ResponseWriter, r *http.Request) {
 	w.g.effects = append(w.g.effects, loadtest.Effect{JobID: c.job, AttemptID: id, At: events.TimeOf(time.Now())})
 	w.g.mu.Unlock()
 	w.mu.Lock()
-	w.calls = append(w.calls, c)
+	w.calls[c.job] = append(w.calls[c.job], c)
 	answer := w.answer[c.typ]
 	close(w.news)
 	w.news = make(chan struct{})
@@ -120,13 +121,17 @@ func (w *witness) on(typ string, answer func(*call) int) {
 func (w *witness) of(job string) []*call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []*call
-	for _, c := range w.calls {
-		if c.job == job {
-			out = append(out, c)
-		}
+	return slices.Clone(w.calls[job])
+}
+
+// total returns how many calls there were.
+func (w *witness) total() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, calls := range w.calls {
+		n += len(calls)
 	}
-	return out
+	return n
 }
 
 // wait waits until a job was called n times.

@@ -27,9 +27,11 @@ type relay struct {
 	mu   sync.Mutex
 	loss loss
 	id   string        // the transactional id whose transaction's end is lost
-	cut  int           // connections that were cut for it
-	hit  chan struct{} // closed with the first of them
-	over chan struct{} // closed when the worker has given up asking for the end
+	hit  chan struct{} // closed when it was lost
+	over chan struct{} // closed when the worker has given up asking for it
+
+	open  map[net.Conn]bool // connections of the worker
+	muted chan struct{}     // closed when what is said is handed on again; nil when it is
 }
 
 // loss is what is lost of a transaction's end.
@@ -59,7 +61,7 @@ func newRelay(t testing.TB, broker string) *relay {
 		}
 		return binary.BigEndian.AppendUint32([]byte(host), uint32(n))
 	}
-	r := &relay{t: t, broker: broker, addr: l.Addr().String(), own: named(broker), put: named(l.Addr().String())}
+	r := &relay{t: t, broker: broker, addr: l.Addr().String(), own: named(broker), put: named(l.Addr().String()), open: make(map[net.Conn]bool)}
 	go func() {
 		for {
 			worker, err := l.Accept()
@@ -74,16 +76,59 @@ func newRelay(t testing.TB, broker string) *relay {
 
 // lose loses the end of the next transaction that is to be committed, however
 // often it is asked for, until its worker takes the transactional id over again.
-func (r *relay) lose(what loss) {
+// hit is closed when it was lost, over when the worker has done that.
+func (r *relay) lose(what loss) (hit, over <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loss, r.id, r.cut = what, "", 0
+	r.loss, r.id = what, ""
 	r.hit, r.over = make(chan struct{}), make(chan struct{})
+	return r.hit, r.over
+}
+
+// sever cuts every connection.
+func (r *relay) sever() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.open {
+		_ = c.Close()
+	}
+}
+
+// mute keeps what workers say to the broker, until speak is called.
+func (r *relay) mute() (speak func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until := make(chan struct{})
+	r.muted = until
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.muted = nil
+		close(until)
+	}
+}
+
+// heard waits while the relay is mute.
+func (r *relay) heard() {
+	r.mu.Lock()
+	until := r.muted
+	r.mu.Unlock()
+	if until != nil {
+		<-until
+	}
 }
 
 // serve hands on one connection until either side or a fault ends it.
 func (r *relay) serve(worker net.Conn) {
 	defer worker.Close()
+	r.mu.Lock()
+	r.open[worker] = true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.open, worker)
+	}()
 	broker, err := net.Dial("tcp", r.broker)
 	if err != nil {
 		return
@@ -128,6 +173,7 @@ func (r *relay) serve(worker net.Conn) {
 		if !forward {
 			return
 		}
+		r.heard()
 		asked <- q
 		if _, err := broker.Write(frame); err != nil {
 			return
@@ -166,11 +212,10 @@ func (r *relay) judge(frame []byte) (forward, lost bool, err error) {
 		case r.loss == nothing || !req.Commit || r.id != "" && r.id != req.TransactionalID:
 			return true, false, nil
 		case r.id == "":
-			r.id, r.cut = req.TransactionalID, 1
+			r.id = req.TransactionalID
 			close(r.hit)
 			return r.loss == answers, true, nil
 		}
-		r.cut++
 		return false, false, nil
 	case *kmsg.InitProducerIDRequest:
 		if r.id != "" && req.TransactionalID != nil && *req.TransactionalID == r.id {
@@ -181,6 +226,8 @@ func (r *relay) judge(frame []byte) (forward, lost bool, err error) {
 	}
 	return false, false, errors.New("it is neither of both")
 }
+
+func (l loss) String() string { return [...]string{"nothing", "the answer", "the request"}[l] }
 
 // readFrame reads a request or an answer with its length.
 func readFrame(r io.Reader) ([]byte, error) {
