@@ -47,7 +47,7 @@ func TestChaosFaults(t *testing.T) {
 	c.note("seed %d", seed)
 	t.Cleanup(func() {
 		if t.Failed() {
-			c.save(filepath.Join(".chaos", fmt.Sprint(seed)))
+			c.save(filepath.Join("..", ".cache", "chaos", fmt.Sprint(seed)))
 		}
 	})
 	c.load()
@@ -128,6 +128,7 @@ func (c *chaos) save(dir string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	put("transactions.txt", c.transactions(ctx))
 	d, err := loadtest.ReadDump(ctx, c.g.kafka, c.g.topo)
 	if err != nil {
 		c.t.Errorf("reading what is left: %v", err)
@@ -141,6 +142,52 @@ func (c *chaos) save(dir string) {
 	}
 	put("evidence.txt", lines)
 	c.t.Logf("what is left is in %s", dir)
+}
+
+// transactions says what the broker knows of transactions, and what each evidence
+// partition does: one that hangs stops every reader.
+func (c *chaos) transactions(ctx context.Context) (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	cl, err := kgo.NewClient(c.g.kafka...)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	var set kadm.TopicsSet
+	ends, err := adm.ListEndOffsets(ctx, c.g.topo.Evidence())
+	add("ends %v (%v)", ends, err)
+	stable, err := adm.ListCommittedOffsets(ctx, c.g.topo.Evidence())
+	add("stable ends %v (%v)", stable, err)
+	for p := range int32(c.g.partitions) {
+		set.Add(c.g.topo.Evidence(), p)
+	}
+	described, err := adm.DescribeProducers(ctx, set)
+	if err != nil {
+		add("producers: %v", err)
+	}
+	for _, t := range described {
+		for _, q := range t.Partitions {
+			for _, pr := range q.ActiveProducers {
+				add("partition %d: %+v", q.Partition, pr)
+			}
+		}
+	}
+	txns, err := adm.ListTransactions(ctx, nil, nil)
+	if err != nil {
+		add("transactions: %v", err)
+	}
+	for _, t := range txns {
+		add("transaction %+v", t)
+	}
+	detail, err := adm.DescribeTransactions(ctx, txns.TransactionalIDs()...)
+	if err != nil {
+		add("transactions: %v", err)
+	}
+	for _, t := range detail {
+		add("transaction %+v", t)
+	}
+	return lines
 }
 
 // seat holds a process, and starts another one when it ends.
@@ -412,19 +459,19 @@ func (c *chaos) faults() []fault {
 			s, d := worker(), seconds(1, 8)
 			return func() {
 				c.note("what %s says is kept for %v, then its connections are cut", s.name, d)
-				speak := s.relay.mute()
+				release := s.relay.hold()
 				last(d)
 				s.relay.sever()
-				speak()
+				release()
 			}
 		}},
 		{"a worker heard late", func() func() {
 			s, d := worker(), seconds(1, 8)
 			return func() {
 				c.note("what %s says reaches the broker %v late", s.name, d)
-				speak := s.relay.mute()
+				release := s.relay.hold()
 				last(d)
-				speak()
+				release()
 			}
 		}},
 		{"connections cut", func() func() {

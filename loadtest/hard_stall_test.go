@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/jobtrail/jobtrail/pkg/jobs"
 )
 
@@ -59,4 +61,44 @@ func stalledAlone(t testing.TB, lack string, ends bool) {
 	if strings.Contains(got, "lost") || strings.Contains(got, "moved") {
 		t.Errorf("the attempt was abandoned: %s", got)
 	}
+}
+
+// TestFencedWhileWriting has the broker fence a member, and take it in again
+// under its id, while a tick of it is on its way. The broker accepts that tick,
+// though the worker has lost the partition and got it back since: what it wrote
+// must be known to the recovery.
+func TestFencedWhileWriting(t *testing.T) {
+	t.Parallel()
+	protected(t, fencedWhileWriting, lack{"a recovery does not wait for the tick in hand", `I[345]: (attempt|job|the position) `})
+}
+
+func fencedWhileWriting(t testing.TB, lack string) {
+	const n = 200
+	g := newGroup(t, 1)
+	g.lack = lack
+	w := newWitness(t, g)
+	w.on("job", func(*call) int {
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the job's own time
+		return 200
+	})
+	r := newRelay(t, g.brokers[0])
+	p := g.worker(w.jobsFile(`job: {http: {url: "URL"}}`+"\n"), "KAFKA_BROKERS="+r.addr)
+	g.publishEach("job", 0, n/2, 1, nil)
+	w.wait("job-0", 1, 30*time.Second)
+	release := r.hold(kmsg.Produce)
+	g.publishEach("job", n/2, n, 1, nil)
+	r.fence()
+	p.says("partitions assigned", 2, 20*time.Second)
+	// It must not recover now; where it does, its memory lacks what is held.
+	recovered := p.said("partition recovered", 2, 3*time.Second)
+	release()
+	if !recovered {
+		p.says("partition recovered", 2, 30*time.Second)
+	}
+	if _, _, ok := g.reached(30*time.Second, terminals(n)); !ok {
+		t.Error("not all jobs have ended")
+	}
+	p.says("partitions lost", 1, time.Second)
+	p.stop()
+	g.check()
 }

@@ -274,8 +274,22 @@ func (p *process) stop() {
 // says waits until the log has n lines with the text.
 func (p *process) says(text string, n int, limit time.Duration) {
 	p.t.Helper()
+	if p.said(text, n, limit) {
+		return
+	}
+	select {
+	case <-p.done:
+		p.t.Fatalf("%s ended before it said %q", p.name, text)
+	default:
+		p.t.Fatalf("after %v %s has not said %q", limit, p.name, text)
+	}
+}
+
+// said waits until the log has n lines with the text, or the process ends, or
+// the limit, and reports whether it has.
+func (p *process) said(text string, n int, limit time.Duration) bool {
 	deadline := time.After(limit)
-	for {
+	for ended := false; ; {
 		p.mu.Lock()
 		more := p.more
 		found := 0
@@ -285,15 +299,15 @@ func (p *process) says(text string, n int, limit time.Duration) {
 			}
 		}
 		p.mu.Unlock()
-		if found >= n {
-			return
+		if found >= n || ended {
+			return found >= n
 		}
 		select {
 		case <-more:
 		case <-p.done:
-			p.t.Fatalf("%s ended before it said %q", p.name, text)
+			ended = true // all it said is there now
 		case <-deadline:
-			p.t.Fatalf("after %v %s has not said %q", limit, p.name, text)
+			return false
 		}
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -30,8 +32,10 @@ type relay struct {
 	hit  chan struct{} // closed when it was lost
 	over chan struct{} // closed when the worker has given up asking for it
 
-	open  map[net.Conn]bool // connections of the worker
-	muted chan struct{}     // closed when what is said is handed on again; nil when it is
+	open    map[net.Conn]bool // connections of the worker
+	held    []kmsg.Key        // requests that are held, none for all
+	until   chan struct{}     // closed when they are released; nil when none are held
+	fencing bool              // the next heartbeat is answered with an error
 }
 
 // loss is what is lost of a transaction's end.
@@ -94,27 +98,49 @@ func (r *relay) sever() {
 	}
 }
 
-// mute keeps what workers say to the broker, until speak is called.
-func (r *relay) mute() (speak func()) {
+// hold keeps requests from the broker, and all that follows them on their
+// connections: those with the key given, or all of them. release sends them on.
+func (r *relay) hold(keys ...kmsg.Key) (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	until := make(chan struct{})
-	r.muted = until
+	r.held, r.until = keys, until
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.muted = nil
+		r.until = nil
 		close(until)
 	}
 }
 
-// heard waits while the relay is mute.
-func (r *relay) heard() {
+// pass waits while a request is held.
+func (r *relay) pass(key kmsg.Key) {
 	r.mu.Lock()
-	until := r.muted
+	until := r.until
+	held := until != nil && (len(r.held) == 0 || slices.Contains(r.held, key))
 	r.mu.Unlock()
-	if until != nil {
+	if held {
 		<-until
+	}
+}
+
+// fence has the next heartbeat answered as if the broker had moved on: the member
+// gives up what it has, and joins again under its id.
+func (r *relay) fence() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fencing = true
+}
+
+// fenced changes the answer to a heartbeat, when that was asked for.
+func (r *relay) fenced(frame []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Length, correlation id, no tags, throttle time; then the error.
+	const code = 4 + 4 + 1 + 4
+	if r.fencing && len(frame) > code+2 && binary.BigEndian.Uint16(frame[code:]) == 0 {
+		binary.BigEndian.PutUint16(frame[code:], uint16(kerr.FencedMemberEpoch.Code))
+		r.fencing = false
 	}
 }
 
@@ -150,6 +176,8 @@ func (r *relay) serve(worker net.Conn) {
 			switch q.key {
 			case kmsg.Metadata, kmsg.FindCoordinator, kmsg.DescribeCluster:
 				frame = bytes.ReplaceAll(frame, r.own, r.put)
+			case kmsg.ConsumerGroupHeartbeat:
+				r.fenced(frame)
 			}
 			if _, err := worker.Write(frame); err != nil {
 				return
@@ -173,7 +201,7 @@ func (r *relay) serve(worker net.Conn) {
 		if !forward {
 			return
 		}
-		r.heard()
+		r.pass(q.key)
 		asked <- q
 		if _, err := broker.Write(frame); err != nil {
 			return

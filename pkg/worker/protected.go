@@ -15,6 +15,7 @@ func newBreach() (breach, error) { return breach{}, nil }
 func (breach) recovered(*ledger, *recovered)                 {}
 func (breach) deciding(*ledger)                              {}
 func (breach) resolved(happened bool) bool                   { return happened }
+func (breach) hasty() bool                                   { return false }
 func (breach) unfenced() bool                                { return false }
 func (breach) flowing(*map[string][]int32)                   {}
 func (breach) restored(at map[string]int64) map[string]int64 { return at }

@@ -45,6 +45,9 @@ func (w *Worker) recover(s *shard) {
 		if gone {
 			return backoff.Permanent(errGone)
 		}
+		if err := w.afterTickInHand(ctx); err != nil {
+			return err
+		}
 		r, err := w.replay(ctx, s.partition, from)
 		if err != nil {
 			return err
@@ -69,6 +72,25 @@ func (w *Worker) recover(s *shard) {
 	})
 	if err != nil && !errors.Is(err, errGone) && ctx.Err() == nil {
 		w.fail(fmt.Errorf("recovering partition %d: %w", s.partition, err))
+	}
+}
+
+// afterTickInHand waits until the tick in hand has ended, if there is one. It may
+// have been decided when the lanes were ours before: a member that the brokers
+// fence and take in again keeps its id, and then they accept that tick's
+// positions. So its events belong to what is replayed.
+func (w *Worker) afterTickInHand(ctx context.Context) error {
+	w.mu.Lock()
+	ended := w.inHand
+	w.mu.Unlock()
+	if ended == nil || w.breach.hasty() {
+		return nil
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -105,11 +105,12 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	for i, s := range b.checkpoints {
 		checkpoints[i] = w.l.checkpoint(s)
 	}
-	w.writing = begun
+	w.writing, w.inHand = begun, make(chan struct{})
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
-		w.writing = time.Time{}
+		close(w.inHand)
+		w.writing, w.inHand = time.Time{}, nil
 		w.mu.Unlock()
 	}()
 

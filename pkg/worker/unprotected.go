@@ -23,6 +23,7 @@ type breach struct {
 	onDeciding  func(*ledger)             // before a tick is decided
 	onResolved  func(bool) bool           // what became of a transaction in doubt
 	hungStay    bool                      // hung transactions are left alone
+	unwaiting   bool                      // recovery begins during a tick
 	boundless   bool                      // fetching is never paused
 
 	onRestored  func(map[string]int64) map[string]int64 // positions found in the log
@@ -72,6 +73,7 @@ func breaches() map[string]breach {
 		"hung transactions are not fenced":              {hungStay: true},
 		"a transaction in doubt is taken for aborted":   {onResolved: func(bool) bool { return false }},
 		"a transaction in doubt is taken for committed": {onResolved: func(bool) bool { return true }},
+		"a recovery does not wait for the tick in hand": {unwaiting: true},
 		"reading ahead has no bound":                    {boundless: true},
 
 		"positions are not restored from the log": {
@@ -166,6 +168,8 @@ func (b breach) resolved(happened bool) bool {
 	}
 	return happened
 }
+
+func (b breach) hasty() bool { return b.unwaiting }
 
 func (b breach) unfenced() bool { return b.hungStay }
 

@@ -84,6 +84,7 @@ type Worker struct {
 	progress chan struct{} // closed and renewed with every committed tick
 	problem  error         // why ticks do not succeed
 	writing  time.Time     // when the tick in hand began; zero between ticks
+	inHand   chan struct{} // closed when the tick in hand has ended; nil between ticks
 	answered time.Time     // when the brokers last did
 	misfit   error         // why lanes cannot form
 	joined   bool
