@@ -94,9 +94,10 @@ rootLogger.appenderRef.file.ref = file
 
 // kafka is the launcher of the broker.
 type kafka struct {
-	java      string            // program
-	jars      string            // class path
-	passwords map[string]string // by user; none: nobody logs in
+	java       string            // program
+	jars       string            // class path
+	passwords  map[string]string // by user; none: nobody logs in
+	authorized bool              // only the first user may do anything
 }
 
 func (kafka) name() string       { return "Kafka " + kafkaVersion }
@@ -180,6 +181,10 @@ func (k kafka) login() string {
 		fmt.Fprintf(&b, " user_%s=\"%s\"", u, k.passwords[u])
 	}
 	b.WriteString(";\n")
+	if k.authorized {
+		// ANONYMOUS is the broker on the listener of its own controller.
+		fmt.Fprintf(&b, "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nallow.everyone.if.no.acl.found=false\nsuper.users=User:%s;User:ANONYMOUS\n", users[0])
+	}
 	return b.String()
 }
 
@@ -200,9 +205,8 @@ func checkPasswords(passwords map[string]string) error {
 // coordinators, whose topics the first question makes.
 func (k kafka) ready(ctx context.Context, p ports) error {
 	opts := []kgo.Opt{kgo.SeedBrokers(address(p.Port)), kgo.DialTimeout(time.Second), kgo.RetryTimeout(time.Second)}
-	for user, password := range k.passwords {
-		opts = append(opts, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
-		break
+	if users := slices.Sorted(maps.Keys(k.passwords)); len(users) > 0 {
+		opts = append(opts, kgo.SASL(plain.Auth{User: users[0], Pass: k.passwords[users[0]]}.AsMechanism()))
 	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {

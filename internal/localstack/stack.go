@@ -31,6 +31,9 @@ type Config struct {
 	// must log in (SASL PLAIN, without TLS); they hold no quote, backslash or
 	// control character, and stand in the broker's configuration in the data folder.
 	KafkaPasswords map[string]string
+	// KafkaAuthorized lets users of the broker do only what access control lists
+	// allow them, except the first of KafkaPasswords by name, who may do anything.
+	KafkaAuthorized bool
 	// Progress gets a line for whatever takes time; nil discards them.
 	Progress io.Writer
 }
@@ -172,6 +175,9 @@ func (s *Server) equip(ctx context.Context, cache string, cfg Config) error {
 		if err := errors.Join(checkClassPath(cache), checkPasswords(cfg.KafkaPasswords)); err != nil {
 			return err
 		}
+		if cfg.KafkaAuthorized && len(cfg.KafkaPasswords) == 0 {
+			return errors.New("Config.KafkaAuthorized: nobody logs in without Config.KafkaPasswords")
+		}
 		java, err := findJava(ctx)
 		if err != nil {
 			return err
@@ -180,7 +186,7 @@ func (s *Server) equip(ctx context.Context, cache string, cfg Config) error {
 		if err != nil {
 			return err
 		}
-		s.launcher = kafka{java: java, jars: classPath(dir), passwords: cfg.KafkaPasswords}
+		s.launcher = kafka{java: java, jars: classPath(dir), passwords: cfg.KafkaPasswords, authorized: cfg.KafkaAuthorized}
 	case clickHouse:
 		dir, err := clickHouseLibrary.ensure(ctx, cache, s.progress)
 		if err != nil {

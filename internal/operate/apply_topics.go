@@ -68,7 +68,7 @@ func applyStep(ctx context.Context, cl *kgo.Client, req TopicsRequest, step Step
 			err = fmt.Errorf("somebody else made it meanwhile (%w); plan again", err)
 		}
 		if err != nil {
-			return fmt.Errorf("creating topic %s: %w", step.Topic, err)
+			return fmt.Errorf("creating topic %s: %w", step.Topic, denied(err, "Create", "topic "+step.Topic))
 		}
 	case GrowTopic:
 		grown, err := adm.UpdatePartitions(ctx, req.Partitions, step.Topic)
@@ -76,7 +76,7 @@ func applyStep(ctx context.Context, cl *kgo.Client, req TopicsRequest, step Step
 			err = said(grown[step.Topic].Err, grown[step.Topic].ErrMessage)
 		}
 		if err != nil {
-			return fmt.Errorf("growing topic %s to %d partitions: %w", step.Topic, req.Partitions, err)
+			return fmt.Errorf("growing topic %s to %d partitions: %w", step.Topic, req.Partitions, denied(err, "Alter", "topic "+step.Topic))
 		}
 	case AlterTopic:
 		altered, err := adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: step.Setting, Value: &step.Wanted}}, step.Topic)
@@ -84,11 +84,15 @@ func applyStep(ctx context.Context, cl *kgo.Client, req TopicsRequest, step Step
 			err = errors.Join(err, said(r.Err, r.ErrMessage))
 		}
 		if err != nil {
-			return fmt.Errorf("setting %s of topic %s to %s: %w", step.Setting, step.Topic, step.Wanted, err)
+			return fmt.Errorf("setting %s of topic %s to %s: %w", step.Setting, step.Topic, step.Wanted, denied(err, "AlterConfigs", "topic "+step.Topic))
 		}
 	case SetStart:
 		if err := commitStart(ctx, cl, req.Topology.Group, step); err != nil {
-			return fmt.Errorf("setting the start of group %s in topic %s: %w", req.Topology.Group, step.Topic, err)
+			on := "group " + req.Topology.Group
+			if errors.Is(err, kerr.TopicAuthorizationFailed) {
+				on = "topic " + step.Topic
+			}
+			return fmt.Errorf("setting the start of group %s in topic %s: %w", req.Topology.Group, step.Topic, denied(err, "Read", on))
 		}
 	default:
 		return fmt.Errorf("applying step %q on topic %s: unknown action", step.Action, step.Topic)

@@ -95,13 +95,13 @@ func (d Diagnosis) settings(ctx context.Context, adm *kadm.Client, r *report) {
 	}
 	configs, err := adm.DescribeBrokerConfigs(ctx, meta.Brokers.NodeIDs()...)
 	if err != nil {
-		r.unknown("session", "", err)
+		r.unknown("session", "", denied(err, "DescribeConfigs", "the cluster"))
 		return
 	}
 	for _, broker := range configs {
 		about := "broker " + broker.Name
 		if broker.Err != nil {
-			r.unknown("session", about, broker.Err)
+			r.unknown("session", about, denied(broker.Err, "DescribeConfigs", "the cluster"))
 			continue
 		}
 		values := map[string]string{}

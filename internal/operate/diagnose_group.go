@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -168,30 +171,37 @@ func (d Diagnosis) members(ctx context.Context, r *report, g Group) {
 	if want := g.Partitions * len(g.Topology.Lanes()); lanes < want {
 		r.add(Warn, "members", name, "nothing during a rebalance; else see the workers' logs", "%d of %d lanes have an owner", lanes, want)
 	}
-	if own, ok := groupSession(ctx, d.Kafka, name); ok {
+	switch own, ok, err := groupSession(ctx, d.Kafka, name); {
+	case err != nil:
+		r.unknown("session", name, err)
+	case ok:
 		r.add(OK, "session", name, "", "the group has a session timeout of its own: a lost worker is noticed after %s", own)
 	}
 }
 
-// groupSession returns the group's own session timeout, when it has one.
-func groupSession(ctx context.Context, cl *kgo.Client, group string) (time.Duration, bool) {
+// groupSession returns the group's own session timeout, when it has one. The
+// error is about a missing permission.
+func groupSession(ctx context.Context, cl *kgo.Client, group string) (session time.Duration, own bool, err error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
 	req.Resources = append(req.Resources, resource)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return 0, false
+		return 0, false, nil
 	}
 	for _, res := range resp.Resources {
+		if err := kerr.ErrorForCode(res.ErrorCode); errors.Is(err, kerr.GroupAuthorizationFailed) {
+			return 0, false, denied(err, "DescribeConfigs", "group "+group)
+		}
 		for _, c := range res.Configs {
 			if c.Name == "consumer.session.timeout.ms" && c.Value != nil && c.Source == kmsg.ConfigSourceGroupConfig {
 				ms, err := strconv.ParseInt(*c.Value, 10, 64)
-				return time.Duration(ms) * time.Millisecond, err == nil
+				return time.Duration(ms) * time.Millisecond, err == nil, nil
 			}
 		}
 	}
-	return 0, false
+	return 0, false, nil
 }
 
 // queues checks what waits.
@@ -283,7 +293,14 @@ func (d Diagnosis) projectors(ctx context.Context, adm *kadm.Client, r *report, 
 			r.add(OK, "projector", id, "", "runs; %s", lacks(lag))
 		}
 	}
-	if !any {
+	if any {
+		return
+	}
+	// Groups that the user may not see are not listed.
+	database := cmp.Or(d.Database, "jobtrail")
+	if err := adm.FindGroupCoordinators(ctx, name+".projector."+database+"_a").Error(); errors.Is(err, kerr.GroupAuthorizationFailed) {
+		r.unknown("projector", name, denied(err, "Describe", "groups that begin with "+name+".projector."))
+	} else {
 		r.add(Warn, "projector", name, "start a projector with JOBTRAIL_GROUPS="+name, "no projector has run: the evidence is only on the log")
 	}
 }
@@ -299,6 +316,11 @@ func (d Diagnosis) transactions(ctx context.Context, adm *kadm.Client, r *report
 	found, err := listTopics(ctx, d.Kafka, names)
 	if err != nil {
 		r.unknown("transactions", name, err)
+		return
+	}
+	// Transactions that the user may not see are not listed.
+	if err := adm.FindTxnCoordinators(ctx, name+"/").Error(); errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		r.unknown("transactions", name, denied(err, "Describe", "transactional ids that begin with "+name+"/"))
 		return
 	}
 	names = slices.DeleteFunc(names, func(topic string) bool { _, ok := found[topic]; return !ok })

@@ -63,6 +63,10 @@ func DiscoverGroups(ctx context.Context, cl *kgo.Client, name string) ([]Group, 
 		}
 		slices.Sort(names)
 	} else if _, ok := topics[name+".evidence"]; !ok {
+		// What the user may not see is left out, unless it is named.
+		if _, err := listTopics(ctx, cl, []string{name + ".evidence"}); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: topic %s.evidence does not exist; `jobtrail topics apply` makes it", ErrNoGroup, name)
 	}
 	groups := make([]Group, len(names))
@@ -88,11 +92,15 @@ func fetchGroup(ctx context.Context, cl *kgo.Client, name string) (Group, error)
 	adm := kadm.NewClient(cl)
 	jobs := map[string]bool{}
 	if err := fetchMembers(ctx, adm, &g, jobs); err != nil {
-		return g, fmt.Errorf("describing consumer group %s: %w", name, err)
+		on := "group " + name
+		if errors.Is(err, kerr.TopicAuthorizationFailed) {
+			on = "a topic that the members of group " + name + " consume"
+		}
+		return g, fmt.Errorf("describing consumer group %s: %w", name, denied(err, "Describe", on))
 	}
 	offsets, err := adm.FetchOffsets(ctx, name)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return g, fmt.Errorf("fetching the commits of consumer group %s: %w", name, err)
+		return g, fmt.Errorf("fetching the commits of consumer group %s: %w", name, denied(err, "Describe", "group "+name))
 	}
 	for topic, partitions := range offsets {
 		for p, o := range partitions {

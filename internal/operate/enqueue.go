@@ -85,7 +85,7 @@ func (e *Enqueuer) Publish(ctx context.Context, batch []jobs.Job) ([]jobs.Public
 			pubs[place] = published[i]
 		}
 		for _, bad := range jobErrors(err) {
-			bad.Index = places[topic][bad.Index]
+			bad.Index, bad.Err = places[topic][bad.Index], denied(bad.Err, "Write", "topic "+topic)
 			errs = append(errs, bad)
 		}
 	}

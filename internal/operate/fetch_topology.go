@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,11 +44,11 @@ func fetchTopics(ctx context.Context, cl *kgo.Client, names []string) (map[strin
 	}
 	described, err := kadm.NewClient(cl).DescribeTopicConfigs(ctx, existing...)
 	if err != nil {
-		return nil, fmt.Errorf("describing topic settings: %w", err)
+		return nil, fmt.Errorf("describing topic settings: %w", denied(err, "DescribeConfigs", "at least one of "+strings.Join(existing, ", ")))
 	}
 	for _, r := range described {
 		if r.Err != nil {
-			return nil, fmt.Errorf("describing the settings of topic %s: %w", r.Name, r.Err)
+			return nil, fmt.Errorf("describing the settings of topic %s: %w", r.Name, denied(r.Err, "DescribeConfigs", "topic "+r.Name))
 		}
 		for _, c := range r.Configs {
 			found[r.Name].Configs[c.Key] = c.MaybeValue()
@@ -78,7 +79,7 @@ func listTopics(ctx context.Context, cl *kgo.Client, names []string) (map[string
 		case err == nil:
 			topics[*topic.Topic] = topic
 		case !errors.Is(err, kerr.UnknownTopicOrPartition):
-			return nil, fmt.Errorf("asking the brokers for topic %s: %w", *topic.Topic, err)
+			return nil, fmt.Errorf("asking the brokers for topic %s: %w", *topic.Topic, denied(err, "Describe", "topic "+*topic.Topic))
 		}
 	}
 	return topics, nil

@@ -64,7 +64,7 @@ func readSpans(ctx context.Context, cl *kgo.Client, spans map[place]span, each f
 		}
 		for _, e := range fetches.Errors() {
 			if !silent {
-				return fmt.Errorf("reading %s/%d: %w", e.Topic, e.Partition, e.Err)
+				return fmt.Errorf("reading %s/%d: %w", e.Topic, e.Partition, denied(e.Err, "Read", "topic "+e.Topic))
 			}
 		}
 		if silent {

@@ -136,14 +136,14 @@ func (r *reader) describe(ctx context.Context) (uuid.UUID, int, error) {
 	defer cancel()
 	topics, err := r.admin.ListTopics(ctx, r.topic)
 	if err != nil {
-		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, err)
+		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, Denied(err, "Read", "topic "+r.topic))
 	}
 	t := topics[r.topic]
 	if errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
 		return uuid.Nil, 0, fmt.Errorf("the log %s does not exist: is %s the worker group that is meant (JOBTRAIL_GROUPS)? `jobtrail topics apply --group %s` with its job topics makes it: %w", r.topic, r.worker, r.worker, t.Err)
 	}
 	if t.Err != nil {
-		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, t.Err)
+		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: %w", r.topic, Denied(t.Err, "Read", "topic "+r.topic))
 	}
 	if t.ID == (kadm.TopicID{}) {
 		return uuid.Nil, 0, fmt.Errorf("looking up the log %s: the broker gives it no id", r.topic)
@@ -170,9 +170,13 @@ func (r *reader) poll(ctx context.Context) error {
 				r.client.AllowRebalance()
 				return fmt.Errorf("partition %d: the log no longer holds the position of consumer group %s; records were lost to retention before they were read: %w", e.Partition, r.group, e.Err)
 			}
+			if errors.Is(e.Err, kerr.GroupAuthorizationFailed) {
+				r.client.AllowRebalance()
+				return fmt.Errorf("joining consumer group %s: %w", r.group, Denied(e.Err, "Read", "group "+r.group))
+			}
 			if e.Partition >= 0 {
 				r.client.AllowRebalance()
-				return fmt.Errorf("fetching %s/%d: %w", e.Topic, e.Partition, e.Err)
+				return fmt.Errorf("fetching %s/%d: %w", e.Topic, e.Partition, Denied(e.Err, "Read", "topic "+r.topic))
 			}
 		}
 		r.mu.Lock()

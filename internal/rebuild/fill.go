@@ -74,7 +74,7 @@ func (r *Rebuild) findLogs(ctx context.Context, live string) error {
 		topic := projector.EvidenceTopic(g)
 		topics, err := r.admin.ListTopics(ctx, topic)
 		if err != nil {
-			return fmt.Errorf("looking up the log %s: %w", topic, err)
+			return fmt.Errorf("looking up the log %s: %w", topic, projector.Denied(err, "Read", "topic "+topic))
 		}
 		t := topics[topic]
 		if errors.Is(t.Err, kerr.UnknownTopicOrPartition) && !groups[g] {
@@ -82,7 +82,7 @@ func (r *Rebuild) findLogs(ctx context.Context, live string) error {
 			continue
 		}
 		if t.Err != nil {
-			return fmt.Errorf("looking up the log %s: %w", topic, t.Err)
+			return fmt.Errorf("looking up the log %s: %w", topic, projector.Denied(t.Err, "Read", "topic "+topic))
 		}
 		r.logs = append(r.logs, logOf{group: g, topic: topic, id: uuid.UUID(t.ID), partitions: len(t.Partitions)})
 	}
@@ -108,7 +108,7 @@ func (r *Rebuild) empty(ctx context.Context, database string) error {
 			return err
 		})
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-			return fmt.Errorf("deleting the positions of %s: %w", group, err)
+			return fmt.Errorf("deleting the positions of %s: %w", group, projector.Denied(err, "Read, Delete", "group "+group))
 		}
 	}
 	if err := r.claim.verify(ctx); err != nil {

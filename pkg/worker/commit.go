@@ -86,7 +86,7 @@ func (w *Worker) replace(ctx context.Context, p *producer) error {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if _, _, err := p.cl.ProducerID(attempt); err != nil {
-			return fmt.Errorf("taking over transactional id %s: %w", p.id, err)
+			return fmt.Errorf("taking over transactional id %s: %w", p.id, denied(err, "Write", "transactional id "+p.id))
 		}
 		return nil
 	}, w.patience(ctx), func(err error, d time.Duration) {
@@ -110,8 +110,9 @@ func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
 	all := make(chan struct{})
 	var mu sync.Mutex
 	var first, size error
-	promise := func(_ *kgo.Record, err error) {
+	promise := func(r *kgo.Record, err error) {
 		if err != nil {
+			err = denied(err, "Write", "topic "+r.Topic)
 			mu.Lock()
 			if first == nil {
 				first = err
@@ -180,7 +181,7 @@ func (w *Worker) commitOffsets(ctx context.Context, p *producer, member string, 
 				case kerr.IsRetriable(err):
 					return fmt.Errorf("committing offsets: %w", err)
 				default:
-					return backoff.Permanent(fmt.Errorf("committing offsets: %w", err))
+					return backoff.Permanent(fmt.Errorf("committing offsets: %w", denied(err, "Read", "group "+w.cfg.Group+", or on a topic that it consumes")))
 				}
 			}
 		}

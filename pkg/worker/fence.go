@@ -63,7 +63,7 @@ func (w *Worker) takeOver(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, _, err := cl.ProducerID(ctx); err != nil {
-		return fmt.Errorf("taking over transactional id %s: %w", id, err)
+		return fmt.Errorf("taking over transactional id %s: %w", id, denied(err, "Write", "transactional id "+id))
 	}
 	return nil
 }

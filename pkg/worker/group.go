@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -203,7 +204,11 @@ func (w *Worker) fetch(ctx context.Context) {
 		}
 		fetches.EachError(func(topic string, p int32, err error) {
 			if ctx.Err() == nil && !errors.Is(err, errNoPartition) { // which is said once
-				w.deps.Log.Error("fetching", "topic", topic, "partition", p, "err", w.deps.Sanitizer.Error(err))
+				on := "topic " + topic
+				if errors.Is(err, kerr.GroupAuthorizationFailed) {
+					on = "group " + w.cfg.Group
+				}
+				w.deps.Log.Error("fetching", "topic", topic, "partition", p, "err", w.deps.Sanitizer.Error(denied(err, "Read", on)))
 			}
 		})
 		now := w.clock.now()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -33,6 +34,9 @@ func (w *Worker) preflight(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if err := checkFeatures(ctx, w.control); err != nil {
+		return err
+	}
+	if err := w.permitted(ctx); err != nil {
 		return err
 	}
 	found, err := findTopics(ctx, w.admin, w.topo)
@@ -129,7 +133,7 @@ func findTopics(ctx context.Context, adm *kadm.Client, topo retrytopics.Topology
 	}
 	for _, c := range configs {
 		if c.Err != nil {
-			return nil, fmt.Errorf("asking the brokers for the settings of topic %s: %w", c.Name, c.Err)
+			return nil, fmt.Errorf("asking the brokers for the settings of topic %s: %w", c.Name, denied(c.Err, "DescribeConfigs", "topic "+c.Name))
 		}
 		for _, kv := range c.Configs {
 			found[c.Name].Configs[kv.Key] = kv.MaybeValue()
@@ -152,9 +156,13 @@ func sessionTimeout(ctx context.Context, adm *kadm.Client, cl *kgo.Client, group
 	}
 	brokers, err := adm.DescribeBrokerConfigs(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("asking the brokers for their session timeout: %w", err)
+		return 0, fmt.Errorf("asking the brokers for their session timeout: %w", denied(err, "DescribeConfigs", "the cluster"))
 	}
 	for _, b := range brokers {
+		// A lease that is longer than the brokers' would be no lease.
+		if err := denied(b.Err, "DescribeConfigs", "the cluster"); err != nil {
+			return 0, fmt.Errorf("asking the brokers for their session timeout: %w", err)
+		}
 		for _, kv := range b.Configs {
 			if kv.Key == "group.consumer.session.timeout.ms" {
 				take(kv.MaybeValue())
@@ -168,6 +176,9 @@ func sessionTimeout(ctx context.Context, adm *kadm.Client, cl *kgo.Client, group
 	req.Resources = append(req.Resources, r)
 	if resp, err := req.RequestWith(ctx, cl); err == nil {
 		for _, r := range resp.Resources {
+			if err := kerr.ErrorForCode(r.ErrorCode); errors.Is(err, kerr.GroupAuthorizationFailed) {
+				return 0, fmt.Errorf("asking the brokers for the group's session timeout: %w", denied(err, "DescribeConfigs", "group "+group))
+			}
 			for _, c := range r.Configs {
 				if c.Name == "consumer.session.timeout.ms" && c.Value != nil && !strings.EqualFold(*c.Value, "0") {
 					take(*c.Value)
