@@ -212,7 +212,7 @@ func TestDoctorSaysWhatItCouldNotCheck(t *testing.T) {
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.ClusterAuthorizationFailed, Count: -1})
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListGroups}, TopLevel: true, Err: kerr.ClusterAuthorizationFailed, Count: -1})
 	found := doctor(t, 1, environ, "g") // of the version, see above
-	for check, want := range map[string]string{"session": "warn : could not be checked: CLUSTER_AUTHORIZATION_FAILED", "topics": "warn g: could not be checked: ", "projector": "warn g: could not be checked: "} {
+	for check, want := range map[string]string{"session": "warn : could not be checked: the Kafka user lacks DescribeConfigs on the cluster", "topics": "warn g: could not be checked: ", "projector": "warn g: could not be checked: "} {
 		if got := finding(found, check); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %q", check, got, want)
 		}

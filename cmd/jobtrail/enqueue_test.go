@@ -227,7 +227,7 @@ func TestEnqueueSaysWhatABrokerRefused(t *testing.T) {
 	if pubs := publications(t, out); len(pubs) != 2 || pubs[0].JobID != "a" || pubs[1].JobID != "c" {
 		t.Errorf("got %s", out)
 	}
-	if !strings.Contains(stderr, "line 2: job b may or may not be published: TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(stderr, "1 of 3 lines are not published: 0 bad, 1 failed") {
+	if !strings.Contains(stderr, "line 2: job b may or may not be published: the Kafka user lacks Write on topic closed") || !strings.Contains(stderr, "1 of 3 lines are not published: 0 bad, 1 failed") {
 		t.Errorf("got %s", stderr)
 	}
 	if _, stderr = must(t, 1, environ, "enqueue", "--topic", "closed"); !strings.Contains(stderr, "TOPIC_AUTHORIZATION_FAILED") {
