@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -195,4 +198,87 @@ func TestEveryCallMayFail(t *testing.T) {
 			t.Logf("%d faults, %d attempts", h.Hits(), len(effects))
 		})
 	}
+}
+
+// TestAWrongClockHoldsJobs: beyond 30 s a worker starts nothing, is not ready and
+// says why; once the clock is right it goes on by itself.
+func TestAWrongClockHoldsJobs(t *testing.T) {
+	c, cl, _ := fakeKafka(t)
+	var wrong atomic.Bool
+	wrong.Store(true)
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		ask := req.(*kmsg.ListOffsetsRequest)
+		if !wrong.Load() || !asksForNewest(ask) {
+			return nil, nil, false
+		}
+		resp := ask.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, t := range ask.Topics {
+			rt := kmsg.NewListOffsetsResponseTopic()
+			rt.Topic = t.Topic
+			for _, p := range t.Partitions {
+				rp := kmsg.NewListOffsetsResponseTopicPartition()
+				rp.Partition, rp.Offset, rp.Timestamp = p.Partition, 0, time.Now().Add(-45*time.Second).UnixMilli()
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "j", Value: []byte("1")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan struct{})
+	reg := prometheus.NewRegistry()
+	w, err := New(Config{Group: "g", Topics: fakeTopology.Jobs, Tiers: fakeTopology.Tiers, Types: []Type{{Name: "j", Handler: HandlerFunc(func(context.Context, *Job) error {
+		close(ran)
+		return nil
+	})}}}, Deps{Kafka: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, Registry: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	deadline := time.After(30 * time.Second)
+	for skew := 0.0; skew > -44; skew = gauge(t, reg, "jobtrail_worker_clock_skew_seconds") {
+		select {
+		case <-deadline:
+			t.Fatalf("the clock is not measured: %v", skew)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	select {
+	case <-ran:
+		t.Fatal("a job was started")
+	case <-time.After(time.Second): // it would be started within milliseconds
+	}
+	if err := w.Ready(); err == nil || !strings.Contains(err.Error(), "clock") || gauge(t, reg, "jobtrail_worker_ready") != 0 {
+		t.Errorf("the worker is ready: %v", err)
+	}
+	wrong.Store(false)
+	select {
+	case <-ran:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the clock is right, and nothing is started")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
 }

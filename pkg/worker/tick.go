@@ -86,8 +86,10 @@ func (w *Worker) tick(ctx context.Context) (did bool, err error) {
 	}
 	begun := time.Now()
 	w.l.generation = uint32(max(generation, 0))
-	if _, known := w.clock.state(); !known {
-		w.l.hold = true
+	_, known := w.clock.state()
+	w.l.hold = w.l.hold || !known
+	// Only a tick measures, and while nothing is started nothing else makes one.
+	if w.l.hold && w.clock.due() {
 		if time.Since(w.asked) > clockAgain {
 			w.asked = time.Now()
 			w.l.renew()
