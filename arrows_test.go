@@ -85,7 +85,7 @@ var arrows = map[string]map[string]string{
 	"cmd/worker":    {"pkg/*": mainReason, "internal/*": mainReason},
 	"cmd/projector": {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "it checks the store's layout and migrates it"},
 	"cmd/jobtrail":  {"pkg/*": mainReason, "internal/*": mainReason, "clickhouse": "migrate applies the embedded migrations"},
-	"deploy": {},
+	"deploy":        {},
 	"loadtest": {
 		"pkg/*":      "it drives and checks the product",
 		"internal/*": "it drives and checks the product",
