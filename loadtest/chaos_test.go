@@ -51,6 +51,7 @@ func TestChaosFaults(t *testing.T) {
 		}
 	})
 	c.load()
+	defer c.halt()
 	c.probe("start")
 	kinds := slices.DeleteFunc(c.faults(), func(f fault) bool { return !regexp.MustCompile(*chaosOnly).MatchString(f.name) })
 	// Each kind once in an order by chance, then any; sometimes two at a time.
@@ -359,9 +360,24 @@ func (c *chaos) load() {
 			}
 		}
 	}()
-	c.stopLoad = func() int {
+	c.stopLoad = sync.OnceValue(func() int {
 		close(enough)
 		return <-sent
+	})
+}
+
+// halt ends the load and every process, however far the run has come.
+func (c *chaos) halt() {
+	c.stopLoad()
+	c.mu.Lock()
+	seats := slices.Clone(c.seats)
+	c.mu.Unlock()
+	for _, s := range seats {
+		s.mu.Lock()
+		s.closed = true
+		_ = s.p.cmd.Process.Kill()
+		s.mu.Unlock()
+		<-s.gone
 	}
 }
 

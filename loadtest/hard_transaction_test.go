@@ -115,3 +115,38 @@ func endLost(t testing.TB, lack string, what loss, found string) {
 	p.stop()
 	g.check()
 }
+
+// TestKilledBeforeTheEnd kills a worker whose tick has committed its positions
+// and not ended. They cannot be read then; the next owner ends the transaction,
+// and does not wait for its timeout.
+func TestKilledBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	protected(t, killedBeforeTheEnd, lack{"hung transactions are not fenced", `worker.* has not said "a hung transaction was fenced"`})
+}
+
+func killedBeforeTheEnd(t testing.TB, lack string) {
+	g := newGroup(t, 2)
+	g.lack = lack
+	w := newWitness(t, g)
+	file := w.jobsFile(`job: {http: {url: "URL"}}` + "\n")
+	r := newRelay(t, g.brokers[0])
+	p := g.worker(file, "KAFKA_BROKERS="+r.addr)
+	g.publishEach("job", 0, 20, 1, nil)
+	w.wait("job-0", 1, 30*time.Second)
+	hit, _ := r.lose(requests)
+	g.publishEach("job", 20, 40, 1, nil)
+	select {
+	case <-hit:
+	case <-time.After(30 * time.Second):
+		t.Fatal("no transaction was to be ended")
+	}
+	p.kill()
+	begun := time.Now()
+	p2 := g.worker(file)
+	p2.says("a hung transaction was fenced", 1, 40*time.Second)
+	p2.says("partition recovered", 2, 20*time.Second)
+	t.Logf("both partitions were recovered after %v", time.Since(begun).Round(10*time.Millisecond))
+	g.until(30*time.Second, "end of all jobs", terminals(40))
+	p2.stop()
+	g.check()
+}

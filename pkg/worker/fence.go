@@ -54,6 +54,35 @@ func (w *Worker) fence(ctx context.Context, p int32) error {
 	return nil
 }
 
+// unblock fences whoever keeps the commits of lanes that were assigned from being
+// read: they are not stable while a transaction is open that would move them.
+func (w *Worker) unblock(parts map[string][]int32) {
+	defer w.recoveries.Done()
+	for pause(w.life, fenceAfter) == nil {
+		w.mu.Lock()
+		lanes := w.l.unfetched(parts)
+		w.mu.Unlock()
+		if len(lanes) == 0 {
+			return
+		}
+		w.fenceAll(w.life, lanes)
+	}
+}
+
+// fenceAll fences for every partition number of the lanes.
+func (w *Worker) fenceAll(ctx context.Context, lanes []laneKey) {
+	done := make(map[int32]bool)
+	for _, key := range lanes {
+		if done[key.partition] {
+			continue
+		}
+		done[key.partition] = true
+		if err := w.fence(ctx, key.partition); err != nil && ctx.Err() == nil {
+			w.deps.Log.Warn("fencing", "partition", key.partition, "err", w.deps.Sanitizer.Error(err))
+		}
+	}
+}
+
 func (w *Worker) takeOver(ctx context.Context, id string) error {
 	cl, err := kgo.NewClient(append(w.reachOpts(), kgo.ClientID(w.l.worker), kgo.TransactionalID(id))...)
 	if err != nil {

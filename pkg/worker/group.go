@@ -24,6 +24,8 @@ func (w *Worker) assigned(_ context.Context, cl *kgo.Client, parts map[string][]
 	level := w.moving(slog.LevelInfo)
 	w.mu.Unlock()
 	cl.ResumeFetchPartitions(parts) // pauses survive a reassignment
+	w.recoveries.Add(1)
+	go w.unblock(parts)
 	w.deps.Log.Log(w.life, level, "partitions assigned", "partitions", count(parts))
 }
 
@@ -324,6 +326,7 @@ func (w *Worker) committedOffsets(ctx context.Context, lanes []laneKey) (map[lan
 		g.Topics = append(g.Topics, t)
 	}
 	req.Groups = append(req.Groups, g)
+	begun := time.Now()
 	for {
 		resp, err := req.RequestWith(ctx, w.control)
 		if err != nil {
@@ -335,6 +338,10 @@ func (w *Worker) committedOffsets(ctx context.Context, lanes []laneKey) (map[lan
 		}
 		if !again {
 			return out, nil
+		}
+		if time.Since(begun) > fenceAfter {
+			w.fenceAll(ctx, lanes)
+			begun = time.Now()
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return nil, err

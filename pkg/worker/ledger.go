@@ -302,6 +302,19 @@ func (l *ledger) fetched(topic string, partition int32, offset int64, m commitMe
 	}
 }
 
+// unfetched returns those of the lanes that are ours and whose commits are not
+// known yet.
+func (l *ledger) unfetched(parts map[string][]int32) (lanes []laneKey) {
+	for topic, ps := range parts {
+		for _, p := range ps {
+			if n := l.lanes[laneKey{topic, p}]; n != nil && !n.lost && !n.fetched && !n.stale {
+				lanes = append(lanes, n.laneKey)
+			}
+		}
+	}
+	return lanes
+}
+
 // complete returns the lanes of partition p when all of them are ours and none
 // belongs to a shard; stale lanes are to be read again from their commits.
 func (l *ledger) complete(p int32) (lanes []*lane, ok bool) {
