@@ -17,7 +17,7 @@ N        ?= 100000
 SCHEMA_V1 := pkg/events/testdata/v1/schema.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench benchmarks rebuilds fuzz sim oracles up down demo
+.PHONY: help build test lint bench benchmarks rebuilds fuzz sim chaos oracles up down demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ fuzz: ## run every fuzz target for FUZZTIME (20s), one after the other
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
 		done; \
 	done
+
+chaos: build ## fail everything by chance for 4 minutes under load, then the hard cases at length (CHAOSFLAGS="-seed 7 -faults 10m")
+	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
+	.cache/withstack $(GO) test -tags chaos -run '^TestChaos' -count=1 -v -timeout 60m ./loadtest $(CHAOSFLAGS)
 
 sim: ## simulate N histories of the ledger under faults (100000; about 2000 a second)
 	GOGC=800 $(GO) test ./pkg/worker -run '^TestSimulation$$' -sim.n $(N) -count=1 -v -timeout 0

@@ -76,6 +76,24 @@ func TestChaosFaults(t *testing.T) {
 	c.end(kinds)
 }
 
+// TestChaosHeldWhileAMillionPass is TestHeldWhileOthersPass at length.
+func TestChaosHeldWhileAMillionPass(t *testing.T) {
+	defer within(t, t.Name())()
+	heldWhileOthersPass(t, "", 1_000_000)
+}
+
+// TestChaosManyIDsAcrossARestart publishes all 200,000 again.
+func TestChaosManyIDsAcrossARestart(t *testing.T) {
+	defer within(t, t.Name())()
+	manyIDsAcrossARestart(t, "", 1)
+}
+
+// TestChaosManyWaitInATier has three times as many wait, within the same bounds.
+func TestChaosManyWaitInATier(t *testing.T) {
+	defer within(t, t.Name())()
+	manyWaitInATier(t, "", 300_000, "60s")
+}
+
 // chaos is a run of it.
 type chaos struct {
 	t      *testing.T

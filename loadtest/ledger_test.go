@@ -187,7 +187,7 @@ func runUntilStopped(t testing.TB, w *worker.Worker) (stop func()) {
 func (g *group) reached(limit time.Duration, cond func(*loadtest.Story) bool) (*loadtest.Dump, *loadtest.Story, bool) {
 	g.t.Helper()
 	for deadline := time.Now().Add(limit); ; <-time.After(200 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		d, err := loadtest.ReadDump(ctx, g.kafka, g.topo)
 		cancel()
 		if err != nil {
@@ -239,7 +239,7 @@ func terminals(n int) func(*loadtest.Story) bool {
 // projector has come to their end, in the store.
 func (g *group) check() *loadtest.Story {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	d, err := loadtest.ReadDump(ctx, g.kafka, g.topo)
 	if err != nil {
