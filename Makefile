@@ -57,7 +57,7 @@ fuzz: ## run every fuzz target for FUZZTIME (20s), one after the other
 		done; \
 	done
 
-chaos: build ## fail everything by chance for 4 minutes under load, then the hard cases at length (CHAOSFLAGS="-seed 7 -faults 10m")
+chaos: build ## fail everything by chance for 3 minutes under load, then the hard cases at length (CHAOSFLAGS="-seed 7 -faults 10m")
 	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
 	.cache/withstack $(GO) test -tags chaos -run '^TestChaos' -count=1 -v -timeout 60m ./loadtest $(CHAOSFLAGS)
 

@@ -31,7 +31,7 @@ import (
 var (
 	chaosSeed = flag.Uint64("seed", 0, "seed of the faults, their order and their times; 0 takes one by chance")
 	chaosOnly = flag.String("only", "", "regular expression: the kinds of faults that are made")
-	chaosTime = flag.Duration("faults", 4*time.Minute, "how long faults are made")
+	chaosTime = flag.Duration("faults", 3*time.Minute, "how long faults are made")
 )
 
 // TestChaosFaults has workers, projectors, the broker and ClickHouse fail in
@@ -78,18 +78,21 @@ func TestChaosFaults(t *testing.T) {
 
 // TestChaosHeldWhileAMillionPass is TestHeldWhileOthersPass at length.
 func TestChaosHeldWhileAMillionPass(t *testing.T) {
+	t.Parallel()
 	defer within(t, t.Name())()
 	heldWhileOthersPass(t, "", 1_000_000)
 }
 
 // TestChaosManyIDsAcrossARestart publishes all 200,000 again.
 func TestChaosManyIDsAcrossARestart(t *testing.T) {
+	t.Parallel()
 	defer within(t, t.Name())()
 	manyIDsAcrossARestart(t, "", 1)
 }
 
 // TestChaosManyWaitInATier has three times as many wait, within the same bounds.
 func TestChaosManyWaitInATier(t *testing.T) {
+	t.Parallel()
 	defer within(t, t.Name())()
 	manyWaitInATier(t, "", 300_000, "60s")
 }
