@@ -141,7 +141,7 @@ func TestRatesOverTime(t *testing.T) {
 	s.add(slices.Concat(
 		starts("charge", "acme", at(-1), 7, 7),
 		starts("charge", "acme", at(0), 6, 3), starts("charge", "acme", at(4), 4, 0), starts("mail", "acme", at(9), 10, 1),
-		starts("charge", "acme", at(20), 7, 7),
+		starts("charge", "acme", at(20), 7, 7), starts("print", "acme", at(3), 2, 0),
 		[]rows{
 			end("charge", at(1), 3, "succeeded", ""), end("charge", at(2), 1, "failed", "exhausted"), end("mail", at(7), 2, "expired", "deadline"), end("mail", at(8), 5, "cancelled", "operator"),
 			{n: 4, ago: at(3), kind: "job_parked", jobType: "charge", tenant: "acme", state: "parked", version: 3}, {n: 1, ago: at(8), kind: "job_resolved", jobType: "charge", tenant: "acme", state: "deciding", version: 4},
@@ -151,8 +151,8 @@ func TestRatesOverTime(t *testing.T) {
 	)...)
 	parameters := map[string]string{"since": "2026-03-04 12:00:00.000", "until": "2026-03-04 12:10:00.000", "seconds": "300"}
 	const first, second = "'2026-03-04 12:00:00'", "'2026-03-04 12:05:00'"
-	s.wants("rates-over-time", parameters, "("+first+",'g charge',0.3,0.25)", "("+second+",'g charge',NULL,NULL)", "("+second+",'g mail',0.1,1)")
-	s.wants("work-over-time", parameters, "("+first+",10,3,0,0,3,1)", "("+second+",10,1,2,3,0,7)")
+	s.wants("rates-over-time", parameters, "("+first+",'g charge',0.3,0.25)", "("+first+",'g print',0,NULL)", "("+second+",'g mail',0.1,1)")
+	s.wants("work-over-time", parameters, "("+first+",12,3,0,0,3,1)", "("+second+",10,1,2,3,0,7)")
 	s.wants("dead-and-parked-over-time", parameters, "("+first+",1,0,4,0)", "("+second+",2,2,0,1)")
 	parameters["seconds"] = "1"
 	if got := ask(t, s.conn, "work-over-time", parameters); len(got) != 10 {
