@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/pkg/events"
@@ -38,6 +41,27 @@ func inTransaction(t *testing.T, cl *kgo.Client, end kgo.TransactionEndTry, recs
 	}
 	if err := producer.EndTransaction(t.Context(), end); err != nil {
 		t.Fatal(err)
+	}
+	// The markers that make the records visible are written a moment later.
+	adm := kadm.NewClient(cl)
+	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(10 * time.Millisecond) {
+		visible := true
+		for _, r := range recs {
+			ends, err := adm.ListEndOffsets(t.Context(), r.Topic)
+			stable, err2 := adm.ListCommittedOffsets(t.Context(), r.Topic)
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatal(err)
+			}
+			last, _ := ends.Lookup(r.Topic, r.Partition)
+			seen, _ := stable.Lookup(r.Topic, r.Partition)
+			visible = visible && seen.Offset == last.Offset
+		}
+		if visible {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a transaction that was ended is not visible within 30 s")
+		}
 	}
 }
 
