@@ -338,6 +338,21 @@ types:
 		}
 		l.allow(r)
 	}
+	// A permission that is taken away while a worker runs stops it, is said, and
+	// costs nothing when it is given back.
+	w = start(t, "worker", l.as("worker")...)
+	w.untilReady(30 * time.Second)
+	evidence := aclRow{"worker", "Topic", topo.Evidence(), "literal", []string{"Write"}}
+	l.forbid(evidence)
+	l.must("producer", "enqueue", "--topic", lockedJobs, "--type", "good", "--job-id", "good-2", "--data-file", "-")
+	until(t, 30*time.Second, "the worker is not ready and says why", func() bool {
+		return strings.Contains(string(w.get("/readyz")), "the Kafka user lacks Write on topic "+topo.Evidence())
+	})
+	l.allow(evidence)
+	w.untilMetric(`jobtrail_worker_terminals_total{job_type="good",outcome="succeeded",reason=""}`, 1, 60*time.Second)
+	w.untilReady(30 * time.Second)
+	w.stop()
+
 	for _, r := range rows {
 		if !slices.ContainsFunc(missed, func(m missing) bool { return m.row == r.user+" "+r.resource+" "+r.name && m.operation == "" }) {
 			t.Errorf("nobody is asked what is missing without %s", r)
