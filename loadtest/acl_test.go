@@ -256,15 +256,15 @@ types:
 	for _, typ := range []string{"good", "flaky", "held"} {
 		l.must("producer", "enqueue", "--topic", lockedJobs, "--type", typ, "--job-id", typ+"-1", "--operation-id", "op-"+typ, "--tenant", "acme", "--data-file", "-")
 	}
-	until(t, 30*time.Second, "the job that holds its worker runs", func() bool { _, err := os.Stat(mark); return err == nil })
-	until(t, 30*time.Second, "a job succeeds and one fails for good", func() bool {
+	until(t, "the job that holds its worker runs", func() bool { _, err := os.Stat(mark); return err == nil })
+	until(t, "a job succeeds and one fails for good", func() bool {
 		_, good := l.cli("reader", "op", "show", "op-good")
 		_, flaky := l.cli("reader", "op", "show", "op-flaky")
 		return good == 0 && flaky == 3
 	})
 	w.kill()
 	w = start(t, "worker", l.as("worker")...)
-	until(t, 30*time.Second, "a job is parked", func() bool { _, code := l.cli("reader", "op", "show", "op-held"); return code == 5 })
+	until(t, "a job is parked", func() bool { _, code := l.cli("reader", "op", "show", "op-held"); return code == 5 })
 	for _, args := range [][]string{{"op", "show", "op-good"}, {"job", "show", "good-1"}, {"job", "list"}, {"queue", "list", "--group", lockedGroup}, {"dlq", "list", "--group", lockedGroup},
 		{"dlq", "show", "flaky-1", "--group", lockedGroup}, {"parked", "list", "--group", lockedGroup}, {"parked", "show", "held-1", "--group", lockedGroup}} {
 		l.must("reader", args...)
@@ -345,7 +345,7 @@ types:
 	evidence := aclRow{"worker", "Topic", topo.Evidence(), "literal", []string{"Write"}}
 	l.forbid(evidence)
 	l.must("producer", "enqueue", "--topic", lockedJobs, "--type", "good", "--job-id", "good-2", "--data-file", "-")
-	until(t, 30*time.Second, "the worker is not ready and says why", func() bool {
+	until(t, "the worker is not ready and says why", func() bool {
 		return strings.Contains(string(w.get("/readyz")), "the Kafka user lacks Write on topic "+topo.Evidence())
 	})
 	l.allow(evidence)
@@ -408,9 +408,10 @@ func (p *process) end() {
 	<-p.done
 }
 
-// until waits until cond holds.
-func until(t *testing.T, limit time.Duration, what string, cond func() bool) {
+// until waits until cond holds, for at most 30 s.
+func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
+	const limit = 30 * time.Second
 	for deadline := time.Now().Add(limit); !cond(); <-time.After(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", limit, what)

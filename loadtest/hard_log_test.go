@@ -120,8 +120,9 @@ func deleteGroup(ctx context.Context, admin *kadm.Client, name string) error {
 	return deleted[name].Err
 }
 
-// untilConfig waits until the brokers say that the topics have the setting.
-func (g *group) untilConfig(admin *kadm.Client, name, value string, topics ...string) {
+// untilTakes waits until the brokers say that the topics take batches of at most
+// so many bytes.
+func (g *group) untilTakes(admin *kadm.Client, bytes string, topics ...string) {
 	g.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
 		said, err := admin.DescribeTopicConfigs(g.t.Context(), topics...)
@@ -131,7 +132,7 @@ func (g *group) untilConfig(admin *kadm.Client, name, value string, topics ...st
 		there := 0
 		for _, topic := range said {
 			for _, c := range topic.Configs {
-				if c.Key == name && c.MaybeValue() == value {
+				if c.Key == "max.message.bytes" && c.MaybeValue() == bytes {
 					there++
 				}
 			}
@@ -140,7 +141,7 @@ func (g *group) untilConfig(admin *kadm.Client, name, value string, topics ...st
 			return
 		}
 		if time.Now().After(deadline) {
-			g.t.Fatalf("%d of %d topics have %s=%s", there, len(topics), name, value)
+			g.t.Fatalf("%d of %d topics take %s bytes", there, len(topics), bytes)
 		}
 	}
 }
@@ -192,7 +193,7 @@ func refusedHop(t testing.TB, lack string) {
 	if _, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: &limit}}, retries...); err != nil {
 		t.Fatal(err)
 	}
-	g.untilConfig(admin, "max.message.bytes", limit, retries...)
+	g.untilTakes(admin, limit, retries...)
 	release()
 	g.until(20*time.Second, "end of all jobs", terminals(n+1))
 	p.stop()
@@ -347,8 +348,8 @@ func oldNewOld(t testing.TB, lack string) {
 		return 200
 	})
 	n := 0
-	publish := func(more int) {
-		for range more {
+	publish := func() {
+		for range 50 {
 			g.publish(jobs.Job{ID: fmt.Sprint("job-", n), Type: "job"})
 			n++
 		}
@@ -357,19 +358,19 @@ func oldNewOld(t testing.TB, lack string) {
 	newer := func() *process { g.lack = "events of a newer type"; return g.worker(file) }
 
 	first := old()
-	publish(50)
+	publish()
 	g.until(30*time.Second, "end of the first jobs", terminals(50))
 	second := newer()
 	g.untilMembers(2, 20*time.Second)
-	publish(50)
+	publish()
 	first.kill()
-	publish(50)
+	publish()
 	g.until(30*time.Second, "end of the newer build's jobs", terminals(150))
 	third := old()
 	g.untilMembers(2, 20*time.Second)
-	publish(50)
+	publish()
 	second.kill()
-	publish(50)
+	publish()
 	g.until(20*time.Second, "end of all jobs", terminals(n))
 	third.stop()
 
