@@ -20,6 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/jobtrail/jobtrail/internal/localstack"
 	"github.com/jobtrail/jobtrail/internal/localstack/stacktest"
@@ -110,6 +111,7 @@ type chaos struct {
 	probes int
 	worst  time.Duration
 	lines  []string // of the time line
+	dumps  []string // of what was stuck
 
 	mu sync.Mutex // guards lines and seats
 
@@ -143,6 +145,7 @@ func (c *chaos) save(dir string) {
 		}
 	}
 	put("timeline.txt", c.lines)
+	put("stuck.txt", c.dumps)
 	for _, s := range c.seats {
 		for i, p := range s.sat {
 			put(fmt.Sprintf("%s-%d.log", strings.ReplaceAll(s.name, " ", "-"), i), strings.Split(string(p.log()), "\n"))
@@ -418,11 +421,40 @@ func (c *chaos) probe(what string) {
 	}
 	c.g.publish(list...)
 	for _, id := range ids {
-		c.w.wait(id, 1, time.Until(begun.Add(recovery)))
+		if !c.w.called(id, 1, time.Until(begun.Add(recovery))) {
+			c.note("after %s: %s is not run after %v", what, id, recovery)
+			c.stuck()
+			c.t.FailNow()
+		}
 	}
 	took := time.Since(begun)
 	c.worst = max(c.worst, took)
 	c.note("after %s: jobs run again within %v", what, took.Round(10*time.Millisecond))
+}
+
+// stuck notes what workers wait for when jobs are not run.
+func (c *chaos) stuck() {
+	for _, s := range c.workers {
+		p := s.now()
+		c.dumps = append(c.dumps, s.name, string(p.get("/debug/pprof/goroutine?debug=2")), string(p.get("/metrics")))
+	}
+	cl, err := kgo.NewClient(c.g.kafka...)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = c.g.topo.Group
+	req.Groups = append(req.Groups, g)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, cl)
+	c.dumps = append(c.dumps, fmt.Sprintf("stable commits: %+v (%v)", resp, err))
+	groups, err := kadm.NewClient(cl).DescribeConsumerGroups(ctx, c.g.topo.Group)
+	c.dumps = append(c.dumps, fmt.Sprintf("members: %+v (%v)", groups, err))
 }
 
 // fault is a kind of fault. prepare takes what is left to chance and returns the
@@ -557,8 +589,19 @@ func (c *chaos) faults() []fault {
 		{"the broker killed", func() func() {
 			d := seconds(0, 5)
 			return func() {
+				// A broker of Kafka 4.3.1 that is killed while it writes the markers of a
+				// transaction may lose track of it: see docs/guarantees.md. So none is ended
+				// in that moment; those under way stay open.
+				var release []func()
+				for _, s := range c.workers {
+					release = append(release, s.relay.hold(kmsg.EndTxn))
+				}
+				last(300 * time.Millisecond)
 				c.note("kill -9 of the broker, %v away", d)
 				server("killing the broker", c.stack.Kafka.Kill())
+				for _, release := range release {
+					release()
+				}
 				last(d)
 				server("starting the broker", c.stack.Kafka.Restart(context.Background()))
 				c.note("the broker is back")
@@ -704,7 +747,7 @@ func (c *chaos) end(kinds []fault) {
 		}
 		c.note("%3d times %s", c.made[f.name], f.name)
 	}
-	if states["succeeded"] < sent/2 || abandoned == 0 {
+	if states["succeeded"] < sent/2 || abandoned == 0 && *chaosOnly == "" {
 		c.t.Errorf("%d of %d jobs succeeded and %d attempts were abandoned: that proves little", states["succeeded"], sent, abandoned)
 	}
 }

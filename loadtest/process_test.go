@@ -137,18 +137,26 @@ func (w *witness) total() (n int) {
 // wait waits until a job was called n times.
 func (w *witness) wait(job string, n int, limit time.Duration) {
 	w.t.Helper()
+	if !w.called(job, n, limit) {
+		w.t.Fatalf("after %v the witness saw %d calls of %s, wanted %d", limit, len(w.of(job)), job, n)
+	}
+}
+
+// called waits until a job was called n times, or the limit, and reports whether
+// it was.
+func (w *witness) called(job string, n int, limit time.Duration) bool {
 	deadline := time.After(limit)
 	for {
 		w.mu.Lock()
 		news := w.news
 		w.mu.Unlock()
 		if len(w.of(job)) >= n {
-			return
+			return true
 		}
 		select {
 		case <-news:
 		case <-deadline:
-			w.t.Fatalf("after %v the witness saw %d calls of %s, wanted %d", limit, len(w.of(job)), job, n)
+			return false
 		}
 	}
 }

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +14,10 @@ import (
 
 // fence takes over the transactional ids of the group, other than our own, that
 // hold an open transaction on evidence partition p: their workers are dead, or
-// stalled and about to learn that they lost the partition.
+// stalled and about to learn that they lost the partition. A transaction that is
+// open there and not under way for its coordinator has been lost track of by the
+// brokers. To fence its worker again and again would not end it, and would keep a
+// worker that lives from its work.
 func (w *Worker) fence(ctx context.Context, p int32) error {
 	if w.breach.unfenced() {
 		return nil
@@ -24,12 +29,12 @@ func (w *Worker) fence(ctx context.Context, p int32) error {
 	if err != nil {
 		return fmt.Errorf("asking for the producers of %s/%d: %w", topic, p, err)
 	}
-	var open []int64
+	open := make(map[int64]int32) // epoch by producer id
 	for _, t := range described {
 		for _, q := range t.Partitions {
 			for _, pr := range q.ActiveProducers {
 				if pr.CurrentTxnStartOffset >= 0 {
-					open = append(open, pr.ProducerID)
+					open[pr.ProducerID] = int32(pr.ProducerEpoch)
 				}
 			}
 		}
@@ -37,12 +42,31 @@ func (w *Worker) fence(ctx context.Context, p int32) error {
 	if len(open) == 0 {
 		return nil
 	}
-	txns, err := w.admin.ListTransactions(ctx, open, nil)
+	producers := slices.Collect(maps.Keys(open))
+	txns, err := w.admin.ListTransactions(ctx, producers, nil)
 	if err != nil {
-		return fmt.Errorf("asking for the transactions of producers %v: %w", open, err)
+		return fmt.Errorf("asking for the transactions of producers %v: %w", producers, err)
 	}
+	var ids []string
 	for _, t := range txns {
-		if !strings.HasPrefix(t.TxnID, w.cfg.Group+"/") || t.TxnID == w.producers[0].id || t.TxnID == w.producers[1].id {
+		if strings.HasPrefix(t.TxnID, w.cfg.Group+"/") && t.TxnID != w.producers[0].id && t.TxnID != w.producers[1].id {
+			ids = append(ids, t.TxnID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	underWay, err := w.admin.DescribeTransactions(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("asking about the transactions of %v: %w", ids, err)
+	}
+	for _, t := range underWay {
+		if t.Err != nil {
+			return fmt.Errorf("asking about the transaction of %s: %w", t.TxnID, t.Err)
+		}
+		if t.State != "Ongoing" || int32(t.ProducerEpoch) != open[t.ProducerID] {
+			w.deps.Log.Debug("a transaction is open that its coordinator does not know", "partition", p, "transactional_id", t.TxnID, "producer_id", t.ProducerID,
+				"epoch", open[t.ProducerID], "state", t.State)
 			continue
 		}
 		if err := w.takeOver(ctx, t.TxnID); err != nil {

@@ -152,7 +152,7 @@ func (w *Worker) stableEnd(ctx context.Context, p int32) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the end of %s/%d: %w", topic, p, err)
 	}
-	begun, fenced := time.Now(), time.Time{}
+	begun, fenced, said := time.Now(), time.Time{}, time.Now()
 	for {
 		stable, err := offsetOf(p)(w.admin.ListCommittedOffsets(ctx, topic))
 		if err != nil {
@@ -166,6 +166,11 @@ func (w *Worker) stableEnd(ctx context.Context, p int32) (int64, error) {
 				w.deps.Log.Warn("fencing", "partition", p, "err", w.deps.Sanitizer.Error(err))
 			}
 			fenced = time.Now()
+		}
+		if time.Since(said) > transactionTimeout+5*time.Second {
+			w.deps.Log.Error("a transaction is open for longer than one of a worker can be: its partition stands still until somebody ends it; jobtrail doctor names it",
+				"topic", topic, "partition", p, "stable_end", stable, "end", end)
+			said = time.Now()
 		}
 		if err := pause(ctx, 5*time.Millisecond); err != nil {
 			return 0, err
