@@ -82,7 +82,7 @@ func fillWorker(ctx context.Context, s settings) error {
 // runWorker drains a topic with the worker: from its first poll to the commit of
 // the last job's end.
 func runWorker(ctx context.Context, s settings) (time.Duration, error) {
-	debug.SetGCPercent(50) // as cmd/worker does
+	debug.SetGCPercent(30) // as cmd/worker does
 	topo := s.topology()
 	kafka := []kgo.Opt{kgo.SeedBrokers(s.Brokers)}
 	policy := retrytopics.DefaultPolicy()

@@ -34,7 +34,7 @@ type settings struct {
 }
 
 func main() {
-	debug.SetGCPercent(50) // as cmd/worker does
+	debug.SetGCPercent(30) // as cmd/worker does
 	var s settings
 	flag.StringVar(&s.brokers, "brokers", "", "seed brokers, comma-separated")
 	flag.StringVar(&s.group, "group", "", "worker group")
