@@ -256,8 +256,23 @@ func TestShowIsRightAtAnyMoment(t *testing.T) {
 	enqueue("op-first")
 	finished("op-first")
 	newer("op-first", ": no projector has reported how far it is")
-	must(t, 6, environ, "op", "show", "op-never")
-	must(t, 6, environ, "job", "show", "never")
+	// nobodys asks for what nobody has published. Where the brokers are too slow to
+	// look at all of the topics in time, that is the answer, and it is asked again.
+	nobodys := func(ask ...string) (said string) {
+		t.Helper()
+		w.Eventually("nobody has heard of it", func() bool {
+			var out, errs strings.Builder
+			code := run(t.Context(), ask, &Globals{Stdout: &out, Stderr: &errs, Environ: environ})
+			said = strings.Join(strings.Fields(out.String()), " ")
+			if code != 6 && (code != 4 || !strings.Contains(said, "more than could be looked at")) {
+				t.Fatalf("%v: exit code %d\n%s%s", ask, code, &out, &errs)
+			}
+			return code == 6
+		})
+		return said
+	}
+	nobodys("op", "show", "op-never")
+	nobodys("job", "show", "never")
 
 	p := w.Project(nil)
 	succeeded := func(op string) {
@@ -292,8 +307,8 @@ func TestShowIsRightAtAnyMoment(t *testing.T) {
 	finished("op-last")
 	newer("op-last", ", which is complete up to 20")
 	succeeded(nth(7))
-	if stdout, _ := must(t, 6, environ, "op", "show", "op-never"); !strings.Contains(stdout, "no record of it in the topics") {
-		t.Error(stdout)
+	if said := nobodys("op", "show", "op-never"); !strings.Contains(said, "no record of it in the topics") {
+		t.Error(said)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *scanner) keyValue(sep, after int, mark byte) (start, end int) {
 	if !quoted && spaced && mark == ':' && end-start == 1 && isDigit(t[start]) {
 		return 0, 0 // an error number
 	}
-	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) {
+	if kind == pluralKey && mark == ':' && spaced && !quoted && s.sentenceAt(start, end) && !opaqueValue(t[start:end]) {
 		return 0, 0
 	}
 	if mark == ',' && quoted && namesMember(t, end) {

@@ -35,9 +35,11 @@ func TestKeyValue(t *testing.T) {
 		{`<property name="db.password">` + v + `</property>`, `<property name="db.password">[REDACTED]</property>`},
 		{`machine h login svc password ` + v, `machine h login svc password [REDACTED]`},
 		{`ENV API_SECRET ` + v, `ENV API_SECRET [REDACTED]`},
+		{`credentials: ` + "rsOWE" + "ESNYpqo" + ` b=2`, `credentials: [REDACTED] b=2`}, // letters only, and no words
 		{`auth=('svc', '` + v + `')`, `auth=([REDACTED]')`},
 		{`GET /x?password=a%26` + v + `&n=1`, `GET /x?password=[REDACTED]&n=1`},
 	}, []string{
+		`token: parseHTTPResponse failed`, `auth: InvalidGrantError`, `token: getUserID failed`,
 		`password: expired`,
 		`password=`,
 		`token expired`,

@@ -31,14 +31,14 @@ func smallNumber(v string) bool {
 }
 
 // opaqueValue reports whether v is of one piece, long enough, and not made of
-// words.
+// words, which have two letters or more and a vowel.
 func opaqueValue(v string) bool {
 	if len(v) < 8 {
 		return false
 	}
 	digits, mixed := 0, 0
 	words := true // every upper-case run begins a word
-	lowers := 0
+	lowers, vowels := 0, 0
 	for i := range len(v) {
 		c := v[i]
 		switch {
@@ -47,13 +47,21 @@ func opaqueValue(v string) bool {
 		case isUpper(c):
 			if i > 0 && !isUpper(v[i-1]) {
 				mixed++
-				words = words && lowers >= 2
+				words = words && lowers >= 2 && vowels > 0
+			}
+			if isVowel(c) {
+				vowels = 1 // of the word that may begin here
+			} else if lowers > 0 {
+				vowels = 0
 			}
 			lowers = 0
 		case isLetter(c):
 			lowers++
+			if isVowel(c) {
+				vowels++
+			}
 		case c == '_' || c == '-' || c == '.' || c == '/':
-			lowers = 2
+			lowers, vowels = 2, 1
 		case c == '+' || c == '=' || c == '~' || c == '%' || c == ':' || c == '$' || c == '[' || c == ']':
 			words = words && (c == '[' || c == ']')
 		case c == '|' || c == '!' || c == '*' || c == '^' || c == '#' || c == '@' || c == '&' || c == '?':
@@ -66,9 +74,18 @@ func opaqueValue(v string) bool {
 		return true
 	}
 	if mixed > 0 {
-		return !words
+		return !words || vowels == 0
 	}
 	return len(v) >= 16 && lowers >= 16
+}
+
+// isVowel reports whether a word may have its sound from c.
+func isVowel(c byte) bool {
+	switch lower(c) {
+	case 'a', 'e', 'i', 'o', 'u', 'y':
+		return true
+	}
+	return false
 }
 
 // identifier reports whether v is the name of a thing: a UUID or ULID, a path,
