@@ -6,7 +6,7 @@ TOOL  := $(GO) tool -modfile=tools.mod
 RACE  := $(if $(shell command -v gcc || command -v clang),-race,)
 # Packages at a time, and the time for one package.
 PARALLEL     ?= 2
-# Tests of a package at a time: those of loadtest mostly wait, and begin first.
+# Tests of a package at a time: those of loadtest mostly wait.
 TESTS        ?= 4
 TEST_TIMEOUT ?= 20m
 # Folder of the stack of up and down.
@@ -32,7 +32,7 @@ test: build ## run every test, on a real Kafka and a real ClickHouse that it sta
 	@[ -n "$(RACE)" ] || echo "NOTE: no C compiler found: tests run without the race detector."
 	@mkdir -p .cache && $(GO) build -o .cache/withstack ./internal/localstack/withstack
 	.cache/withstack $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg -- \
-		$(RACE) -p $(PARALLEL) -parallel $(TESTS) -timeout $(TEST_TIMEOUT) -count=1 ./loadtest ./...
+		$(RACE) -p $(PARALLEL) -parallel $(TESTS) -timeout $(TEST_TIMEOUT) -count=1 ./...
 
 lint: ## check style, the module files and the event schema
 	$(TOOL) golangci-lint run ./...
