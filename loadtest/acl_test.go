@@ -231,8 +231,7 @@ func TestAccessControlLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	topo.Tiers = tiers
-	apply := []string{"topics", "apply", "--group", lockedGroup, "--jobs", lockedJobs, "--partitions", "2", "--tiers", "0s 1s"}
-	l.must("administrator", apply...)
+	l.must("administrator", applied("2", "0s 1s")...)
 	l.must("administrator", "migrate")
 	l.jobsFile = filepath.Join(t.TempDir(), "jobs.yaml")
 	mark := filepath.Join(t.TempDir(), "held")
@@ -248,7 +247,7 @@ types:
 	}
 
 	// A worker that died within a transaction: its successor may end it.
-	hang(t, l, topo)
+	hang(t, topo, kgo.SeedBrokers(l.stack.Brokers()...), kgo.SASL(plain.Auth{User: "worker", Pass: l.passwords["worker"]}.AsMechanism()))
 	w := start(t, "worker", l.as("worker")...)
 	w.untilReady(10 * time.Second) // less than the transaction's own timeout
 	w.says("a hung transaction was fenced", 1, 10*time.Second)
@@ -275,7 +274,7 @@ types:
 	l.must("administrator", "topics", "plan", "--group", lockedGroup, "--jobs", lockedJobs, "--partitions", "2", "--tiers", "0s 1s")
 	w.stop()
 	p.stop()
-	l.must("administrator", append(apply[:len(apply)-3:len(apply)-3], "3", "--tiers", "0s 1s")...)
+	l.must("administrator", applied("3", "0s 1s")...)
 	l.must("administrator", "rebuild")
 
 	// Nobody may do what is not in the table.
@@ -416,22 +415,5 @@ func until(t *testing.T, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
-	}
-}
-
-// hang leaves a transaction of a worker open in the evidence log.
-func hang(t *testing.T, l *locked, topo retrytopics.Topology) {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(l.stack.Brokers()...), kgo.SASL(plain.Auth{User: "worker", Pass: l.passwords["worker"]}.AsMechanism()),
-		kgo.TransactionalID(topo.Group+"/dead/a"), kgo.TransactionTimeout(5*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	if err := cl.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topo.Evidence(), Value: []byte("never committed")}).FirstErr(); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/loadtest"
 	"github.com/jobtrail/jobtrail/pkg/events"
@@ -47,12 +46,7 @@ func (g *group) publishEach(typ string, from, to, step int, value []byte) {
 // untilPassed waits until the group's positions have passed all jobs.
 func (g *group) untilPassed(limit time.Duration) {
 	g.t.Helper()
-	cl, err := kgo.NewClient(g.kafka...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
+	adm := g.admin()
 	for deadline := time.Now().Add(limit); ; <-time.After(100 * time.Millisecond) {
 		ends, err := adm.ListEndOffsets(g.t.Context(), g.topo.Jobs...)
 		if err != nil {

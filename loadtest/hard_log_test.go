@@ -20,17 +20,6 @@ import (
 	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
-// admin returns an admin client that ends with the test.
-func (g *group) admin() *kadm.Client {
-	g.t.Helper()
-	cl, err := kgo.NewClient(g.kafka...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(cl.Close)
-	return kadm.NewClient(cl)
-}
-
 // TestCommitsDeleted deletes all commits of a stopped group, as brokers do with
 // groups that are idle for long, while work is unfinished: a handler that ran
 // when its worker died, and jobs that wait in a tier. Everything goes on from
@@ -58,9 +47,7 @@ func commitsDeleted(t testing.TB, lack string) {
 		return 200
 	})
 	p := g.worker(file)
-	for i := range n {
-		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
-	}
+	g.publishEach("job", 0, n, 1, nil)
 	g.until(30*time.Second, "end of the plain jobs", terminals(n))
 	p.stop() // its checkpoint passes them
 	p = g.worker(file)
@@ -174,9 +161,7 @@ func refusedHop(t testing.TB, lack string) {
 	p := g.worker(file)
 	big := make([]byte, 400_000)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(big) // does not get smaller when it is compressed
-	for i := range n {
-		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job", Value: []byte("small")})
-	}
+	g.publishEach("job", 0, n, 1, []byte("small"))
 	g.publish(jobs.Job{ID: "big", Type: "job", Value: big})
 	for i := range n {
 		w.wait(fmt.Sprint("job-", i), 1, 30*time.Second)
@@ -349,10 +334,8 @@ func oldNewOld(t testing.TB, lack string) {
 	})
 	n := 0
 	publish := func() {
-		for range 50 {
-			g.publish(jobs.Job{ID: fmt.Sprint("job-", n), Type: "job"})
-			n++
-		}
+		g.publishEach("job", n, n+50, 1, nil)
+		n += 50
 	}
 	old := func() *process { g.lack = lack; return g.worker(file) }
 	newer := func() *process { g.lack = "events of a newer type"; return g.worker(file) }

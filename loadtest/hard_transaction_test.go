@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/jobtrail/jobtrail/pkg/events"
 	"github.com/jobtrail/jobtrail/pkg/jobs"
+	"github.com/jobtrail/jobtrail/pkg/retrytopics"
 )
 
 // TestHungTransaction leaves a transaction open on the evidence log, as a worker
@@ -22,24 +24,11 @@ func TestHungTransaction(t *testing.T) {
 func hungTransaction(t testing.TB, lack string) {
 	g := newGroup(t, 2)
 	g.lack = lack
-	dead, err := kgo.NewClient(append(g.kafka, kgo.TransactionalID(g.topo.Group+"/dead/a"), kgo.TransactionTimeout(5*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dead.Close()
-	if err := dead.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	e := events.Event{Group: g.topo.Group, Body: &events.GroupEvent{Kind: "never"}}
-	if err := dead.ProduceSync(t.Context(), &kgo.Record{Topic: g.topo.Evidence(), Value: events.Append(nil, &e)}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	hang(t, g.topo, g.kafka...)
 	w := newWitness(t, g)
 	p := g.worker(w.jobsFile(`job: {http: {url: "URL"}}` + "\n"))
 	begun := time.Now()
-	for i := range 20 {
-		g.publish(jobs.Job{ID: fmt.Sprint("job-", i), Type: "job"})
-	}
+	g.publishEach("job", 0, 20, 1, nil)
 	p.says("partition recovered", 2, 15*time.Second)
 	t.Logf("both partitions were recovered after %v", time.Since(begun).Round(10*time.Millisecond))
 	p.says("a hung transaction was fenced", 1, time.Second)
@@ -49,6 +38,23 @@ func hungTransaction(t testing.TB, lack string) {
 		if run.Job.State != events.StateSucceeded {
 			t.Errorf("%s ended as %v", run.JobID, run.Job.State)
 		}
+	}
+}
+
+// hang leaves a transaction of a dead worker open on the evidence log.
+func hang(t testing.TB, topo retrytopics.Topology, reach ...kgo.Opt) {
+	t.Helper()
+	dead, err := kgo.NewClient(append(slices.Clip(reach), kgo.TransactionalID(topo.Group+"/dead/a"), kgo.TransactionTimeout(5*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dead.Close)
+	if err := dead.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	e := events.Event{Group: topo.Group, Body: &events.GroupEvent{Kind: "never"}}
+	if err := dead.ProduceSync(t.Context(), &kgo.Record{Topic: topo.Evidence(), Value: events.Append(nil, &e)}).FirstErr(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -110,16 +110,23 @@ func (g *group) apply(partitions int) {
 	}
 }
 
-// untilMembers waits until the group has n members.
-func (g *group) untilMembers(n int, limit time.Duration) {
+// admin returns an admin client that ends with the test.
+func (g *group) admin() *kadm.Client {
 	g.t.Helper()
 	cl, err := kgo.NewClient(g.kafka...)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer cl.Close()
+	g.t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// untilMembers waits until the group has n members.
+func (g *group) untilMembers(n int, limit time.Duration) {
+	g.t.Helper()
+	admin := g.admin()
 	for deadline := time.Now().Add(limit); ; <-time.After(50 * time.Millisecond) {
-		groups, err := kadm.NewClient(cl).DescribeConsumerGroups(g.t.Context(), g.topo.Group)
+		groups, err := admin.DescribeConsumerGroups(g.t.Context(), g.topo.Group)
 		if err != nil {
 			g.t.Fatal(err)
 		}
