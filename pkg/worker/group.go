@@ -15,10 +15,14 @@ import (
 // The callbacks of the group run one at a time, in the client's goroutine.
 
 func (w *Worker) assigned(_ context.Context, cl *kgo.Client, parts map[string][]int32) {
+	w.mu.Lock()
+	if w.member.IsZero() {
+		w.member = time.Now()
+	}
 	if len(parts) == 0 {
+		w.mu.Unlock()
 		return
 	}
-	w.mu.Lock()
 	member, _ := cl.GroupMetadata()
 	w.l.assign(member, parts)
 	level := w.moving(slog.LevelInfo)

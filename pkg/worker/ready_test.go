@@ -81,6 +81,33 @@ func TestAnIdleWorkerIsNotReadyWithoutBrokers(t *testing.T) {
 	becomes(t, "a line in the log", func() bool { return strings.Contains(log.String(), "the brokers do not answer") })
 }
 
+// A rollout waits for every worker, and there may be more than partitions.
+func TestASpareWorkerIsReadyAfterASession(t *testing.T) {
+	c, _, _ := fakeKafka(t)
+	for range 2 {
+		w, _, _ := idle(t, c.ListenAddrs())
+		becomes(t, "ready", func() bool { return w.Ready() == nil })
+	}
+	spare, _, _ := idle(t, c.ListenAddrs())
+	became := func(ago time.Duration) bool {
+		spare.mu.Lock()
+		defer spare.mu.Unlock()
+		if spare.member.IsZero() || len(spare.l.lanes) > 0 {
+			return false
+		}
+		spare.member = time.Now().Add(-ago)
+		return true
+	}
+	becomes(t, "a member without a partition", func() bool { return became(0) })
+	if err := spare.Ready(); err == nil {
+		t.Error("ready at once: its partitions may be those of a worker that has died")
+	}
+	if !became(spare.session + spareAfter + time.Millisecond) {
+		t.Fatal("it has a partition now")
+	}
+	becomes(t, "ready", func() bool { return spare.Ready() == nil })
+}
+
 // Somebody adds partitions to the job topic only.
 func TestLanesThatCannotFormAreSaidOnce(t *testing.T) {
 	c, cl, _ := fakeKafka(t)

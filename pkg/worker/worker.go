@@ -88,6 +88,7 @@ type Worker struct {
 	answered time.Time     // when the brokers last did
 	misfit   error         // why lanes cannot form
 	joined   bool
+	member   time.Time // when the group took the worker in; zero before
 
 	flowing    sync.Mutex // one pause or resume at a time
 	woken      chan struct{}
@@ -422,9 +423,21 @@ func (w *Worker) trouble(err error) {
 	}
 }
 
+// spareAfter is how long beyond a session a member without a partition waits
+// until it counts as a spare one.
+const spareAfter = 10 * time.Second
+
 var errNotAssigned = errors.New("no partition is assigned and recovered yet")
 
-// Ready reports why the worker does not run jobs now, nil when it does.
+// spare reports whether the group has no partition for the worker: it has more
+// workers than partitions. Those of a worker that died are given to another
+// within a session. The caller holds mu.
+func (w *Worker) spare() bool {
+	return len(w.l.lanes) == 0 && !w.member.IsZero() && time.Since(w.member) > w.session+spareAfter
+}
+
+// Ready reports why the worker does not run jobs now, nil when it does, or
+// stands by because the group has more workers than partitions.
 func (w *Worker) Ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -439,6 +452,8 @@ func (w *Worker) Ready() error {
 		return w.misfit
 	case w.l.closing:
 		return errShutdown
+	case w.spare():
+		return nil
 	case w.l.hold:
 		return errors.New("the clock is not measured yet, or differs too much from the brokers' clock")
 	}
