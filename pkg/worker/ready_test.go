@@ -73,6 +73,7 @@ func becomes(t *testing.T, what string, f func() bool) {
 
 // An idle worker writes nothing, and notices all the same.
 func TestAnIdleWorkerIsNotReadyWithoutBrokers(t *testing.T) {
+	t.Parallel()
 	c, _, closeAll := fakeKafka(t)
 	w, log, _ := idle(t, c.ListenAddrs())
 	becomes(t, "ready", func() bool { return w.Ready() == nil })
@@ -83,6 +84,7 @@ func TestAnIdleWorkerIsNotReadyWithoutBrokers(t *testing.T) {
 
 // A rollout waits for every worker, and there may be more than partitions.
 func TestASpareWorkerIsReadyAfterASession(t *testing.T) {
+	t.Parallel()
 	c, _, _ := fakeKafka(t)
 	for range 2 {
 		w, _, _ := idle(t, c.ListenAddrs())
@@ -110,6 +112,7 @@ func TestASpareWorkerIsReadyAfterASession(t *testing.T) {
 
 // Somebody adds partitions to the job topic only.
 func TestLanesThatCannotFormAreSaidOnce(t *testing.T) {
+	t.Parallel()
 	c, cl, _ := fakeKafka(t)
 	w, log, _ := idle(t, c.ListenAddrs())
 	becomes(t, "ready", func() bool { return w.Ready() == nil && readyPartitions(t, w) == 2 })
