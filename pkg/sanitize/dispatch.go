@@ -1,5 +1,7 @@
 package sanitize
 
+import "math"
+
 // atWord asks the classes that begin with the first letter of a word.
 func (s *scanner) atWord(i int) {
 	t := s.t
@@ -13,14 +15,13 @@ func (s *scanner) atWord(i int) {
 		start, end := s.iban(i)
 		s.add(classIBAN, start, end)
 	}
-	second := uint32(1) << (t[i+1] & 31)
-	if vendorSeconds[t[i]]&second != 0 && i >= s.tokenUntil {
+	if tokenStarts.at(t, i) && i >= s.tokenUntil {
 		if start, end := s.vendor(i); start < end {
 			s.add(classVendor, start, end)
 			s.tokenUntil = end
 		}
 	}
-	if wordSeconds[t[i]|0x20]&second == 0 {
+	if !wordStarts.at(t, i) {
 		return
 	}
 	switch t[i] | 0x20 {
@@ -58,11 +59,11 @@ func (s *scanner) atWord(i int) {
 		start, end := s.ipv6(i)
 		s.add(classIP, start, end)
 	}
-	if t[i]|0x20 <= 'v' && dataFirst[t[i]|0x20-'a'] {
+	if dataStarts.at(t, i) {
 		start, end := s.quotedData(i)
 		s.add(classLiteral, start, end)
 	}
-	if literalFirst[t[i]|0x20-'a'] {
+	if literalStarts.at(t, i) {
 		end := i
 		for end < len(t) && isLetter(t[end]) && end-i < 8 {
 			end++
@@ -72,25 +73,62 @@ func (s *scanner) atWord(i int) {
 	}
 }
 
-// wordSeconds holds for the first letter of every word that atWord knows,
-// besides those of tokens, a bit for the low five bits of its second one.
-var wordSeconds = func() (bits [256]uint32) {
-	for _, list := range [...][]string{
-		literalWords[:], spokenWords[:], spokenNumbers[:], opaqueWords[:], commandWords[:], authWords[:],
-		{"identified", "duplicate", "dup", "failing", "varchar", "incorrect", "cannot", "env", "pass", "eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"},
-	} {
+// starts holds how the words of a list begin: bit c of the entry of a and b is
+// set when a word begins with a, b and c, of which the low five bits count. So
+// case does not matter.
+type starts [32 * 32]uint32
+
+func startsOf(lists ...[]string) *starts {
+	var s starts
+	for _, list := range lists {
 		for _, w := range list {
-			bits[w[0]] |= 1 << (w[1] & 31)
+			thirds := uint32(math.MaxUint32)
+			if len(w) > 2 {
+				thirds = 1 << (w[2] & 31)
+			}
+			s[int(w[0]&31)<<5|int(w[1]&31)] |= thirds
 		}
 	}
-	return bits
-}()
+	return &s
+}
 
-// dataFirst holds the first letters of dataPhrases.
-var dataFirst = [26]bool{'d' - 'a': true, 'f' - 'a': true, 'v' - 'a': true, 'i' - 'a': true, 'c' - 'a': true}
+// at reports whether one of the words may begin at t[i], of which there are
+// three bytes.
+func (s *starts) at(t string, i int) bool {
+	return s[int(t[i]&31)<<5|int(t[i+1]&31)]&(1<<(t[i+2]&31)) != 0
+}
 
-// literalFirst holds the first letters of literalWords.
-var literalFirst = [26]bool{'b' - 'a': true, 'l' - 'a': true, 'n' - 'a': true, 'p' - 'a': true, 'r' - 'a': true, 'v' - 'a': true}
+var (
+	// tokenStarts is of the tokens that vendor knows.
+	tokenStarts = func() *starts {
+		var prefixes []string
+		for _, tokens := range vendorTokens {
+			for _, v := range tokens {
+				prefixes = append(prefixes, v.prefix)
+			}
+		}
+		return startsOf(prefixes)
+	}()
+	// dataStarts is of the words that quotedData knows.
+	dataStarts = func() *starts {
+		var leads []string
+		for _, p := range dataPhrases {
+			leads = append(leads, p.lead)
+		}
+		return startsOf(leads)
+	}()
+	// literalStarts is of the words that longLiteral knows.
+	literalStarts = startsOf(literalWords[:])
+	// wordStarts is of every word that atWord knows, besides tokens.
+	wordStarts = func() *starts {
+		s := startsOf(literalWords[:], spokenWords[:], spokenNumbers[:], opaqueWords[:], commandWords[:], authWords[:],
+			[]string{"identified", "env", "pass", "eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"})
+		for k, thirds := range dataStarts {
+			s[k] |= thirds
+		}
+		return s
+	}()
+)
 
 // atNumber asks the classes that begin with the first digit of a number.
 func (s *scanner) atNumber(i int) {

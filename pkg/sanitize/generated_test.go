@@ -15,6 +15,7 @@ const samplesPerClass = 3000
 // leaks reports whether a part of the secret of least bytes is in out. Parts
 // that the text also holds elsewhere do not count.
 func leaks(out string, s planted.Sample, least int) bool {
+	out = strings.ReplaceAll(out, marker, "\x00") // by chance a secret holds "REDA"
 	rest := strings.ReplaceAll(s.Text, s.Secret, "\x00")
 	if len(s.Secret) < least {
 		return strings.Contains(out, s.Secret) && !strings.Contains(rest, s.Secret)

@@ -13,23 +13,48 @@ const (
 // plain reports whether normalise would return s unchanged: printable ASCII
 // without long runs of one separator.
 func plain(s string) bool {
-	var last byte
-	run := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c < ' ' || c > '~' {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		const ones, highs = 0x0101010101010101, 0x8080808080808080
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		// A high bit is set by a byte that is not ASCII, is a DEL, or is below ' '.
+		if (w|(w+ones)|^((w|highs)-ones*' '))&highs != 0 {
 			return false
 		}
-		if c != last {
-			last, run = c, 1
-			continue
-		}
-		run++
-		if run > maxSpaces && (c == ' ' || run > maxPunctuation && isPunct(c)) {
+		// Every run of four has two in one of its words.
+		twice := (w ^ w>>8) | 0xFF<<56
+		if (twice-ones)&^twice&highs != 0 && longRun(s, i, i+8) {
 			return false
 		}
 	}
-	return true
+	for k := i; k < len(s); k++ {
+		if s[k] < ' ' || s[k] > '~' {
+			return false
+		}
+	}
+	return !longRun(s, i, len(s))
+}
+
+// longRun reports whether a run of one separator that normalise shortens goes
+// into s[from:to] or ends just before it.
+func longRun(s string, from, to int) bool {
+	for i := from; i < to; {
+		c, start := s[i], i
+		if i++; isAlnum(c) {
+			continue
+		}
+		for i < len(s) && s[i] == c {
+			i++
+		}
+		for start > 0 && s[start-1] == c {
+			start--
+		}
+		if n := i - start; c == ' ' && n > maxSpaces || n > maxPunctuation && isPunct(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // normalise makes one line of valid UTF-8 without characters that are

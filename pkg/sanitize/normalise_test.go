@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -141,5 +142,37 @@ func TestFingerprint(t *testing.T) {
 	}
 	if Fingerprint(Clean("file not found")) == Fingerprint(Clean("host not found")) {
 		t.Error("different templates have one fingerprint")
+	}
+}
+
+// plain looks at eight bytes at a time.
+func TestPlainIsWhatNormaliseLeaves(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{" ", "  ", "   ", "    ", "a", "ll", "aaaa", strings.Repeat("z", 20), "--------", "---------", "....", "==", "~", "!", "\x1f", "\x7f", "\x80", "é", "\n", "word", "two words", "12345678"}
+	changed := 0
+	for range 20000 {
+		var b strings.Builder
+		for range r.IntN(12) {
+			if r.IntN(3) == 0 {
+				b.WriteString(pieces[r.IntN(len(pieces))])
+			} else {
+				b.WriteString("x y") // left alone: the others would decide every text
+			}
+		}
+		s := b.String()
+		var n normaliser
+		for i := range len(s) {
+			n.put(s[i])
+		}
+		want := n.out.String() == s && strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) < 0
+		if !want {
+			changed++
+		}
+		if plain(s) != want {
+			t.Fatalf("plain(%q) is %v", s, !want)
+		}
+	}
+	if changed < 2000 || changed > 18000 {
+		t.Errorf("%d of 20000 are changed: too few or too many to say anything", changed)
 	}
 }

@@ -15,15 +15,17 @@ const (
 // looks random: upper case, lower case and digits, in quick change.
 func (s *scanner) opaque(i int) (start, end int) {
 	t := s.t
-	if i < s.opaqueUntil || i+minOpaque > len(t) || !opaqueByte(t[i+minOpaque-1]) || !opaqueByte(t[i+minOpaque/2]) {
+	if i < s.opaqueUntil || i+minOpaque > len(t) {
 		return 0, 0
 	}
-	end = i
-	for end < len(t) && opaqueByte(t[end]) {
+	for k := i + minOpaque - 1; k >= i; k-- {
+		if !opaqueByte(t[k]) {
+			s.opaqueUntil = k + 1 // no run that begins before is long enough
+			return 0, 0
+		}
+	}
+	for end = i + minOpaque; end < len(t) && opaqueByte(t[end]); {
 		end++
-	}
-	if end-i < minOpaque {
-		return 0, 0
 	}
 	s.opaqueUntil = end
 	run := t[i:end]

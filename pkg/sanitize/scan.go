@@ -52,7 +52,7 @@ type scanner struct {
 	pairUntil    int // end of the last value found by keyValue
 	headerUntil  int // end of the last value found by header
 	dashUntil    int // end of the last run of dashes
-	opaqueUntil  int // end of the last run looked at by opaque
+	opaqueUntil  int // before it begins no run that opaque has not looked at
 	tokenUntil   int // end of the last token found by vendor or jwt
 	dsnEnd       int // end of the last span found by dsn
 	phoneUntil   int // end of the last number found by phone

@@ -110,17 +110,6 @@ var vendorTokens = [256][]vendorToken{
 	'y': {{"ya29.", dashed, 10}},
 }
 
-// vendorSeconds holds for every first letter a bit for the low five bits of
-// every second character.
-var vendorSeconds = func() (bits [256]uint32) {
-	for first, tokens := range vendorTokens {
-		for _, v := range tokens {
-			bits[first] |= 1 << (v.prefix[1] & 31)
-		}
-	}
-	return bits
-}()
-
 // vendor looks at a word at t[i] and returns the span of a token that a known
 // service has issued.
 func (s *scanner) vendor(i int) (start, end int) {
