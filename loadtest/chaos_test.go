@@ -659,9 +659,10 @@ func (c *chaos) loseEnd(s *seat, what loss, kill bool) {
 	}
 }
 
-// hang leaves a transaction open on an evidence partition.
+// hang leaves a transaction open on an evidence partition. Who takes over the
+// partition fences it; where its owner lives on, the brokers abort it in time.
 func (c *chaos) hang(p int32) {
-	dead, err := kgo.NewClient(append(c.g.kafka, kgo.TransactionalID(fmt.Sprintf("%s/dead/%d", c.g.topo.Group, time.Now().UnixNano())), kgo.TransactionTimeout(time.Minute),
+	dead, err := kgo.NewClient(append(c.g.kafka, kgo.TransactionalID(fmt.Sprintf("%s/dead/%d", c.g.topo.Group, time.Now().UnixNano())), kgo.TransactionTimeout(10*time.Second),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		c.t.Error(err)
