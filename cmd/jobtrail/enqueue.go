@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/jobtrail/jobtrail/internal/connect"
@@ -247,7 +248,11 @@ func (c *enqueueCmd) publishLines(ctx context.Context, g *Globals, e *operate.En
 			}
 			failed++
 			if failed <= maxReported {
-				fmt.Fprintf(g.Stderr, "line %d: job %s may or may not be published: %s\n", numbers[i], printable(pub.JobID), g.oneLine(cause(bounded, why)))
+				fate := "may or may not be published"
+				if answer := (*kerr.Error)(nil); errors.As(why, &answer) && !answer.Retriable {
+					fate = "is refused"
+				}
+				fmt.Fprintf(g.Stderr, "line %d: job %s %s: %s\n", numbers[i], printable(pub.JobID), fate, g.oneLine(cause(bounded, why)))
 			}
 		}
 		published += len(done)

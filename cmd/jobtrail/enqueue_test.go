@@ -227,7 +227,7 @@ func TestEnqueueSaysWhatABrokerRefused(t *testing.T) {
 	if pubs := publications(t, out); len(pubs) != 2 || pubs[0].JobID != "a" || pubs[1].JobID != "c" {
 		t.Errorf("got %s", out)
 	}
-	if !strings.Contains(stderr, "line 2: job b may or may not be published: the Kafka user lacks Write on topic closed") || !strings.Contains(stderr, "1 of 3 lines are not published: 0 bad, 1 failed") {
+	if !strings.Contains(stderr, "line 2: job b is refused: the Kafka user lacks Write on topic closed") || !strings.Contains(stderr, "1 of 3 lines are not published: 0 bad, 1 failed") {
 		t.Errorf("got %s", stderr)
 	}
 	if _, stderr = must(t, 1, environ, "enqueue", "--topic", "closed"); !strings.Contains(stderr, "TOPIC_AUTHORIZATION_FAILED") {
@@ -236,6 +236,9 @@ func TestEnqueueSaysWhatABrokerRefused(t *testing.T) {
 	// A broker that never has enough replicas is waited for until the timeout.
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "jobs", Err: kerr.NotEnoughReplicas, Count: -1})
 	if _, stderr = must(t, 1, environ, "enqueue", "--topic", "jobs", "--timeout", "300ms"); !strings.Contains(stderr, "no answer within --timeout 300ms") {
+		t.Errorf("got %s", stderr)
+	}
+	if _, stderr = mustWith(t, 1, environ, `{"job_id":"d"}`, "enqueue", "--topic", "jobs", "--ndjson", "-", "--timeout", "300ms"); !strings.Contains(stderr, "line 1: job d may or may not be published: ") {
 		t.Errorf("got %s", stderr)
 	}
 	if _, stderr = mustWith(t, 1, environ, lines, "enqueue", "--topic", "jobs", "--ndjson", "-", "--timeout", "300ms"); !strings.Contains(stderr, "publishing: no answer within --timeout 300ms; the lines after 3 were not tried") {
