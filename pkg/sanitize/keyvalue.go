@@ -205,7 +205,7 @@ func (s *scanner) keyBefore(sep int) keyKind {
 		return noKey
 	}
 	if !keyTail(t, start, end) {
-		return noKey
+		return s.toldBefore(start, end)
 	}
 	kind := classify(t, start, end)
 	if kind == strongKey || kind == safeKey || start < 2 || t[start-1] != ' ' {
@@ -218,6 +218,61 @@ func (s *scanner) keyBefore(sep int) keyKind {
 		if two := classify(t, first, end); two == strongKey || two == safeKey {
 			return two
 		}
+	}
+	return kind
+}
+
+// toldBefore classifies what t[start:end], which is no key, says about the value
+// after it: that it is the value of the member whose name comes before, as in
+// name="password" value="x", or that of the word before, as in "password is: x".
+func (s *scanner) toldBefore(start, end int) keyKind {
+	t := s.t
+	if end-start == 5 && strings.EqualFold(t[start:end], "value") {
+		return namedBefore(t, start)
+	}
+	if end-start > 8 || start < 4 || t[start-1] != ' ' || indexFold(t[start:end], tellingWords[:]) < 0 {
+		return noKey
+	}
+	last := start - 1
+	first := wordStart(t, last)
+	kind := classify(t, first, last)
+	if kind != strongKey && first >= 2 && t[first-1] == ' ' {
+		kind = classify(t, wordStart(t, first-1), last)
+	}
+	if kind != strongKey {
+		return noKey
+	}
+	return toldKey
+}
+
+// tellingWords come between the name of a secret, a colon and the secret.
+var tellingWords = [...]string{"is", "was", "provided", "supplied", "given", "used", "entered", "received"}
+
+// namedBefore classifies the name in name="password" before t[i], or in
+// {"name": "PASSWORD", or on the line before.
+func namedBefore(t string, i int) keyKind {
+	low := max(0, i-100)
+	back := func(set string) {
+		for i > low && strings.IndexByte(set, t[i-1]) >= 0 {
+			i--
+		}
+	}
+	back(" ,;\"'\\")
+	if i > low+1 && t[i-1] == 'n' && t[i-2] == '\\' { // a line break
+		i -= 2
+		back(" ,;\"'\\")
+	}
+	last := i
+	i = wordStart(t, last)
+	kind := classify(t, i, last)
+	back(" \"'\\")
+	if kind == noKey || kind == safeKey || i <= low || t[i-1] != ':' && t[i-1] != '=' {
+		return noKey
+	}
+	i--
+	back(" \"'\\")
+	if name := t[wordStart(t, i):i]; !strings.EqualFold(name, "name") && !strings.EqualFold(name, "key") {
+		return noKey
 	}
 	return kind
 }

@@ -13,6 +13,8 @@ func secretValue(v string, kind keyKind, quoted bool) bool {
 		return true
 	case shortKey:
 		return quoted || !smallNumber(v)
+	case toldKey:
+		return quoted || opaqueValue(v) || quotelessSecret(v)
 	case plainKey:
 		return opaqueValue(v) && !identifier(v)
 	case weakKey, queryKey:
