@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"text/template"
-
-	"github.com/jobtrail/jobtrail/pkg/events"
 )
 
 //go:embed queries/*.sql
@@ -33,29 +30,5 @@ func Query(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("no query %s: %w", name, err)
 	}
-	t, err := template.New(name).Parse(string(raw))
-	if err != nil {
-		return "", fmt.Errorf("reading query %s: %w", name, err)
-	}
-	var b strings.Builder
-	if err := t.Execute(&b, machine{}); err != nil {
-		return "", fmt.Errorf("rendering query %s: %w", name, err)
-	}
-	return b.String(), nil
-}
-
-// machine is the state machine as the queries' templates see it.
-type machine struct{}
-
-// Transitions returns the legal steps as an array of (from, event, to).
-func (machine) Transitions() string {
-	var steps []string
-	for _, from := range events.States() {
-		for t := events.TypeAttemptStarted; t <= events.TypeDedupPage; t++ {
-			for _, to := range events.LeadsTo(from, t) {
-				steps = append(steps, fmt.Sprintf("('%s', '%s', '%s')", from, t, to))
-			}
-		}
-	}
-	return "[" + strings.Join(steps, ", ") + "]"
+	return string(raw), nil
 }

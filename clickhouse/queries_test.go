@@ -230,3 +230,23 @@ func TestEveryQuestionIsAsked(t *testing.T) {
 		t.Error("a query that is not there was found")
 	}
 }
+
+// TestIllegalStepsAreThoseOfTheMachine holds the legal steps in the query against
+// the state machine.
+func TestIllegalStepsAreThoseOfTheMachine(t *testing.T) {
+	var steps []string
+	for _, from := range events.States() {
+		for typ := events.TypeAttemptStarted; typ <= events.TypeDedupPage; typ++ {
+			for _, to := range events.LeadsTo(from, typ) {
+				steps = append(steps, fmt.Sprintf("('%s', '%s', '%s')", from, typ, to))
+			}
+		}
+	}
+	query, err := clickhouse.Query("audit-illegal-steps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "[" + strings.Join(steps, ", ") + "]"; !strings.Contains(query, want) {
+		t.Errorf("the query does not hold\n%s", want)
+	}
+}

@@ -50,6 +50,9 @@ func (g *Globals) lookBeyond(ctx context.Context, store *evidence.Store, q opera
 	if err == nil {
 		b.positions, err = store.Positions(ctx)
 	}
+	if evidence.NotMade(err) {
+		err = nil // so far no projector has ever run
+	}
 	if err != nil {
 		cl.Close()
 		return nil, cause(ctx, explain(err))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,9 +44,8 @@ func (g *Globals) reachClickHouse(ctx context.Context) (driver.Conn, connect.Cli
 
 // explain adds what to do to an error of the store.
 func explain(err error) error {
-	const unknownTable, unknownDatabase = 60, 81
-	if e, ok := errors.AsType[*clickhouse.Exception](err); ok && slices.Contains([]int32{unknownTable, unknownDatabase}, e.Code) {
-		return fmt.Errorf("%w; `jobtrail migrate` makes the store", err)
+	if evidence.NotMade(err) {
+		return fmt.Errorf("%w; a projector makes the store when it starts, and so does `jobtrail migrate`", err)
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (c *doctorCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	defer cl.Close()
-	d := operate.Diagnosis{Kafka: cl, Group: c.Group, Now: events.TimeOf(time.Now()), Sanitizer: g.clean()}
+	d := operate.Diagnosis{Kafka: cl, Group: c.Group, Now: func() events.Time { return events.TimeOf(time.Now()) }, Sanitizer: g.clean()}
 	// The store is not needed to run jobs: doctor works without it.
 	if g.has("CLICKHOUSE_ADDR") {
 		conn, conf, err := g.ClickHouse(func(o *clickhouse.Options) { o.Auth.Database = "" })

@@ -156,7 +156,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			t.Errorf("a young transaction: %s", got)
 		}
 		// Ten minutes later.
-		found := shownFindings(operate.Diagnose(t.Context(), operate.Diagnosis{Kafka: cl, Group: name, Now: events.TimeOf(time.Now().Add(10 * time.Minute))}))
+		found := shownFindings(operate.Diagnose(t.Context(), operate.Diagnosis{Kafka: cl, Group: name, Now: func() events.Time { return events.TimeOf(time.Now().Add(10 * time.Minute)) }}))
 		for check, want := range map[string][]string{
 			"topics":       {"fail " + name + ": topic " + name + ".evidence: message.timestamp.type is CreateTime, wanted LogAppendTime", name + ".dlq: partitions is 3, wanted 2"},
 			"members":      {"warn " + name + ": no worker runs"},

@@ -145,6 +145,9 @@ func (c *enqueueCmd) data(g *Globals) ([]byte, error) {
 	if err == nil && len(data) > operate.MaxJobLine {
 		err = fmt.Errorf("more than %d bytes", operate.MaxJobLine)
 	}
+	if err == nil && len(data) == 0 && c.DataFile == "-" {
+		err = errors.New("it is empty; leave --data-file out for a job without a payload")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--data-file: reading %s: %w", c.DataFile, err)
 	}

@@ -133,6 +133,9 @@ func TestEnqueue(t *testing.T) {
 		if !strings.Contains(stderr, "the topic takes 2000000") {
 			t.Errorf("got %s", stderr)
 		}
+		if _, stderr = mustWith(t, 1, environ, "", "enqueue", "--topic", topic, "--data-file", "-"); !strings.Contains(stderr, "it is empty; leave --data-file out") {
+			t.Errorf("got %s", stderr)
+		}
 		if _, stderr = must(t, 1, environ, "enqueue", "--topic", name+".none"); !strings.Contains(stderr, "topic "+name+".none does not exist; `jobtrail topics apply` makes it") {
 			t.Errorf("got %s", stderr)
 		}

@@ -55,6 +55,9 @@ func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
 	if several, ok := errors.AsType[*evidence.TenantsError](err); ok {
 		return usageError(fmt.Errorf("%w; use --tenant", several))
 	}
+	if b != nil && evidence.NotMade(err) {
+		err = nil
+	}
 	if err != nil {
 		return cause(ctx, explain(err))
 	}
@@ -66,6 +69,9 @@ func (c *jobShowCmd) Run(ctx context.Context, g *Globals) error {
 		return fmt.Errorf("the store has no evidence of it, and the topics, which may know more, could not be read: %w", unseen)
 	case unseen != nil:
 		fmt.Fprintf(g.Stderr, "jobtrail job show: the topics could not be read, so what is newer than the evidence is not counted: %s\n", g.oneLine(unseen))
+		for i := range jobs {
+			jobs[i].AddUnread()
+		}
 	case b != nil:
 		var several *evidence.TenantsError
 		if jobs, several = c.add(jobs, b); several != nil {

@@ -40,6 +40,9 @@ func (c *opShowCmd) Environment() any {
 
 // Run prints the answer and ends with the verdict's exit code.
 func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
+	if c.ID == "" {
+		return usageError(errors.New("the operation id is empty"))
+	}
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	store, conn, err := g.store(ctx)
@@ -57,6 +60,9 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 	if several, ok := errors.AsType[*evidence.TenantsError](err); ok {
 		return c.ask(g, several)
 	}
+	if b != nil && evidence.NotMade(err) {
+		o, err = evidence.NoOperation(c.ID, c.Tenant), nil
+	}
 	if err != nil {
 		return cause(ctx, explain(err))
 	}
@@ -68,6 +74,7 @@ func (c *opShowCmd) Run(ctx context.Context, g *Globals) error {
 		return fmt.Errorf("the store has no evidence of it, and the topics, which may know more, could not be read: %w", unseen)
 	case unseen != nil:
 		fmt.Fprintf(g.Stderr, "jobtrail op show: the topics could not be read, so what is newer than the evidence is not counted: %s\n", g.oneLine(unseen))
+		o.AddUnread()
 	case b == nil:
 		o.AddNothing()
 	default:
@@ -173,7 +180,7 @@ func runCells(r *evidence.Run) []string {
 
 func completeness(upTo *time.Time) string {
 	if upTo == nil {
-		return "How complete the evidence is is not known: no projector has reported."
+		return "How complete the evidence is is not known: no projector has reported on every worker group that may have run it."
 	}
 	return "Complete up to " + clock(*upTo) + "."
 }

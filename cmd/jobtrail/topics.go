@@ -85,6 +85,9 @@ func (f *topicsFlags) run(ctx context.Context, g *Globals, apply bool) error {
 			n++
 			fmt.Fprintf(g.Stderr, "%d/%d %s %s: %s %s\n", n, total, step.Action, printable(step.Topic), step.Setting, printable(step.Wanted))
 		})
+		if err != nil && n > 0 {
+			return fmt.Errorf("%w; what was made stays, and running it again goes on from there", cause(ctx, err))
+		}
 		if err != nil {
 			return cause(ctx, err)
 		}

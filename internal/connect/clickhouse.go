@@ -2,6 +2,8 @@ package connect
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -18,11 +20,19 @@ type ClickHouse struct {
 	TLSCAFile string   `env:"CLICKHOUSE_TLS_CA_FILE" doc:"PEM file of the authorities that sign the server's certificate; the system's own when not set."`
 }
 
+// plainName is a name that statements use unquoted.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
 // Validate reports every contradiction among the variables. It opens no file.
 func (c ClickHouse) Validate() error {
 	var problems []error
 	for _, addr := range c.Addrs {
 		problems = append(problems, checkAddr("CLICKHOUSE_ADDR", addr))
+	}
+	for _, n := range []struct{ variable, name string }{{"CLICKHOUSE_DATABASE", c.Database}, {"CLICKHOUSE_CLUSTER", c.Cluster}} {
+		if n.name != "" && !plainName.MatchString(n.name) {
+			problems = append(problems, fmt.Errorf("%s: %q: want letters, digits and underscores", n.variable, n.name))
+		}
 	}
 	problems = append(problems, checkTLS("CLICKHOUSE", c.TLS, c.TLSCAFile, "", ""))
 	return errors.Join(problems...)

@@ -62,13 +62,14 @@ func TestParseReportsEveryProblem(t *testing.T) {
 			"JOBTRAIL_GROUP: is required and not set", `GRACE is "25", it must be a duration such as 500ms, 30s or 1h30m`,
 		}},
 		{"contradictions", []string{
-			"KAFKA_BROKERS=a:1,nowhere", "KAFKA_TLS_CERT_FILE=x", "KAFKA_SASL_MECHANISM=GSSAPI",
-			"CLICKHOUSE_ADDR=:9000", "CLICKHOUSE_TLS_CA_FILE=x", "JOBTRAIL_GROUP=g",
+			"KAFKA_BROKERS=a:1,nowhere,b:99999", "KAFKA_TLS_CERT_FILE=x", "KAFKA_SASL_MECHANISM=GSSAPI",
+			"CLICKHOUSE_ADDR=:9000", "CLICKHOUSE_DATABASE=a b", "CLICKHOUSE_CLUSTER=c-1", "CLICKHOUSE_TLS_CA_FILE=x", "JOBTRAIL_GROUP=g",
 		}, []string{
-			`KAFKA_BROKERS: "nowhere" is not host:port`, `KAFKA_TLS_…_FILE is set but KAFKA_TLS is not true`,
+			`KAFKA_BROKERS: "nowhere" is not host:port`, `KAFKA_BROKERS: "b:99999": a port is a number up to 65535`, `KAFKA_TLS_…_FILE is set but KAFKA_TLS is not true`,
 			`KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE go together`,
 			`KAFKA_SASL_MECHANISM: "GSSAPI" is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`,
-			`CLICKHOUSE_ADDR: ":9000" is not host:port`, `CLICKHOUSE_TLS_…_FILE is set but CLICKHOUSE_TLS is not true`,
+			`CLICKHOUSE_ADDR: ":9000" is not host:port`, `CLICKHOUSE_DATABASE: "a b": want letters, digits and underscores`,
+			`CLICKHOUSE_CLUSTER: "c-1": want letters, digits and underscores`, `CLICKHOUSE_TLS_…_FILE is set but CLICKHOUSE_TLS is not true`,
 		}},
 		{"user in an address", []string{"KAFKA_BROKERS=u:" + secret() + "@a:1", "CLICKHOUSE_ADDR=clickhouse://u:" + secret() + "@c:3", "JOBTRAIL_GROUP=g"}, []string{
 			"KAFKA_BROKERS: an address is host:port; user and password have variables of their own",

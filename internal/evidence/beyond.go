@@ -76,6 +76,8 @@ const (
 	unknownOperation = "Unknown: there is no evidence of this operation."
 	// notLooked is added where only the store could be asked.
 	notLooked = " The topics were not looked at, so what is newer than the evidence is not counted."
+	// unread is added where they could not be read.
+	unread = " The topics could not be read, so what is newer than the evidence is not counted."
 )
 
 // Add adds to the answer what lies beyond the store. What is newer than the
@@ -95,6 +97,12 @@ func (o *Operation) AddNothing() {
 		o.Sentence += notLooked
 	}
 }
+
+// AddUnread says in the answer that the topics could not be read.
+func (o *Operation) AddUnread() { o.Sentence += unread }
+
+// AddUnread says in the answer that the topics could not be read.
+func (j *Job) AddUnread() { j.Sentence += unread }
 
 // Add is Operation.Add for a job.
 func (j *Job) Add(b Beyond) {

@@ -2,11 +2,13 @@ package evidence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/uuid"
 )
@@ -20,6 +22,24 @@ type Store struct {
 // New returns a Store that reads the views of database, which follow the live
 // generation. It contacts nobody.
 func New(conn driver.Conn, database string) *Store { return &Store{conn: conn, database: database} }
+
+// NotMade reports whether err says that the store, or a part of it that was
+// asked for, does not exist (yet).
+func NotMade(err error) bool {
+	const unknownTable, unknownDatabase = 60, 81
+	e, ok := errors.AsType[*clickhouse.Exception](err)
+	return ok && (e.Code == unknownTable || e.Code == unknownDatabase)
+}
+
+// NoOperation returns what a store answers that holds no event of an operation.
+func NoOperation(operationID string, tenant *string) *Operation {
+	o := &Operation{OperationID: operationID, Jobs: []Run{}}
+	if tenant != nil {
+		o.TenantID = *tenant
+	}
+	o.judge(nil)
+	return o
+}
 
 // TenantsError says that an id is known of several tenants, so the question
 // must name one.

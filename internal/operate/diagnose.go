@@ -47,8 +47,8 @@ type Diagnosis struct {
 	Database string
 	// Group is the worker group to look at; all when empty.
 	Group string
-	// Now is this machine's time.
-	Now events.Time
+	// Now returns this machine's time.
+	Now func() events.Time
 	// Sanitizer cleans what is found; nil means one without configuration.
 	Sanitizer *sanitize.Sanitizer
 }

@@ -58,6 +58,10 @@ func (d Diagnosis) brokers(ctx context.Context, adm *kadm.Client, r *report) boo
 			}
 		}
 	}
+	if len(names) == 0 {
+		r.add(Fail, "kafka", "", "wait until the brokers have started, or look at their logs", "no broker of the cluster is available: none has registered, or all are fenced")
+		return false
+	}
 	if !slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Check == "features" }) {
 		r.add(OK, "features", "", "", "transaction.version 2 and group.version 1 are on")
 	}

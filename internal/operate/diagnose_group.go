@@ -228,19 +228,19 @@ func (d Diagnosis) queues(ctx context.Context, r *report, g Group) {
 			}
 		case retrytopics.RoleRetry:
 			retrying += q.Depth
-			if late := q.Overdue(d.Now); late > overdueFor {
+			if late := q.Overdue(d.Now()); late > overdueFor {
 				r.add(Warn, "queues", name, "see whether workers run, whether a breaker is open, and whether a long job holds the offset", "the first record of %s is overdue by %s", q.Topic, late.Round(time.Second))
 			}
 		case retrytopics.RoleParked, retrytopics.RoleDLQ:
 			keep, err := strconv.ParseInt(found[q.Topic].Configs["retention.ms"], 10, 64)
-			if left := time.Duration(keep)*time.Millisecond - d.Now.Sub(q.Oldest); err == nil && keep >= 0 && q.Oldest != 0 && left < expiresSoon {
+			if left := time.Duration(keep)*time.Millisecond - d.Now().Sub(q.Oldest); err == nil && keep >= 0 && q.Oldest != 0 && left < expiresSoon {
 				r.add(Warn, "retention", name, "decide on the old ones, or raise retention.ms", "the oldest record of %s is deleted in %s", q.Topic, left.Round(time.Hour))
 			}
 		}
 	}
 	age := ""
 	if oldest != 0 {
-		age = fmt.Sprintf(", the oldest for %s", max(0, d.Now.Sub(oldest)).Round(time.Second))
+		age = fmt.Sprintf(", the oldest for %s", max(0, d.Now().Sub(oldest)).Round(time.Second))
 	}
 	r.add(OK, "queues", name, "", "not finished: at most %d%s; waiting for a retry: at most %d", waiting, age, retrying)
 }
@@ -363,7 +363,7 @@ func (d Diagnosis) hung(ctx context.Context, adm *kadm.Client, r *report, group 
 	}
 	n := 0
 	for _, p := range described.SortedProducers() {
-		age := d.Now.Sub(events.Time(p.LastTimestamp))
+		age := d.Now().Sub(events.Time(p.LastTimestamp))
 		if p.CurrentTxnStartOffset < 0 || age < hungAfter {
 			continue
 		}
@@ -401,7 +401,7 @@ func (d Diagnosis) clock(ctx context.Context, adm *kadm.Client, r *report, group
 	}
 	newest := int64(-1)
 	listed.Each(func(o kadm.ListedOffset) { newest = max(newest, o.Timestamp) })
-	switch ahead := events.Time(newest).Sub(d.Now); {
+	switch ahead := events.Time(newest).Sub(d.Now()); {
 	case newest < 0:
 		r.add(OK, "clock", "", "", "not compared with the brokers': there is no evidence yet, and measuring would need a write")
 	case ahead > clockSkew:

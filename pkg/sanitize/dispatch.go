@@ -52,7 +52,7 @@ func (s *scanner) atWord(i int) {
 			start, end = s.spoken(i)
 			s.add(classKeyValue, start, end)
 		}
-	case 'p', 'o', 't', 'c':
+	case 'p', 'o', 't', 'c', 'k':
 		start, end := s.spoken(i)
 		s.add(classKeyValue, start, end)
 	case 'f':
@@ -122,7 +122,7 @@ var (
 	// wordStarts is of every word that atWord knows, besides tokens.
 	wordStarts = func() *starts {
 		s := startsOf(literalWords[:], spokenWords[:], spokenNumbers[:], opaqueWords[:], commandWords[:], authWords[:],
-			[]string{"identified", "env", "pass", "plain", "code", "eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"})
+			[]string{"identified", "env", "pass", "plain", "code", "key ", "eyJ", "at ", "fe80", "fc", "fd", "fa", "fb", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "ff"})
 		for k, thirds := range dataStarts {
 			s[k] |= thirds
 		}

@@ -10,7 +10,7 @@ const (
 	shortKey          // any value is secret that is not a small number or a word of prose
 	plainKey          // as weakKey, and the value is no identifier
 	weakKey           // an opaque value is secret
-	toldKey           // an opaque value is secret, a quoted one, and one of letters and digits
+	toldKey           // a quoted value is secret, and a bare one that begins no sentence
 	queryKey          // an opaque value is secret in the query of a URL
 	safeKey           // the value is known not to be secret
 )

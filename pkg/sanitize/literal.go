@@ -6,7 +6,7 @@ import "strings"
 const maxLiteral = 64
 
 // literalWords come before a quoted part of a statement or of its data.
-var literalWords = [...]string{"value", "near", "before", "parsing", "literal", "row"}
+var literalWords = [...]string{"value", "values", "near", "before", "parsing", "literal", "row"}
 
 // columnValue looks at "=" at t[i] and returns the span of the value in
 // "Key (column)=(value)" of PostgreSQL.
@@ -42,7 +42,7 @@ func (s *scanner) longLiteral(i, end int) (int, int) {
 		return 0, 0
 	}
 	k := end
-	for k < len(t) && k-end < 3 && (t[k] == ' ' || t[k] == ':') {
+	for k < len(t) && k-end < 3 && (t[k] == ' ' || t[k] == ':' || t[k] == '(') {
 		k++
 	}
 	if k == end || k == len(t) {

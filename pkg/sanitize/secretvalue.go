@@ -14,7 +14,7 @@ func secretValue(v string, kind keyKind, quoted bool) bool {
 	case shortKey:
 		return quoted || !smallNumber(v)
 	case toldKey:
-		return quoted || opaqueValue(v) || quotelessSecret(v)
+		return quoted || len(v) >= 4 && !prose(v)
 	case plainKey:
 		return opaqueValue(v) && !identifier(v)
 	case weakKey, queryKey:

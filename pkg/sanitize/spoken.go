@@ -23,10 +23,10 @@ func (s *scanner) spoken(i int) (start, end int) {
 	}
 	switch {
 	case indexFold(word, opaqueWords[:]) >= 0:
-		if start = afterVerb(t, k); start > k {
-			if end = bareEnd(t, start); end-start >= 16 && opaqueValue(t[start:end]) && !identifier(t[start:end]) {
-				return start, end
-			}
+		return saidToBe(t, k)
+	case strings.EqualFold(word, "key"):
+		if s.keyBefore(i+len(word)) == strongKey { // "api key", not "primary key"
+			return saidToBe(t, k)
 		}
 		return 0, 0
 	case indexFold(word, spokenNumbers[:]) >= 0:
@@ -74,6 +74,17 @@ func (s *scanner) spoken(i int) (start, end int) {
 		return 0, 0
 	}
 	return next, end
+}
+
+// saidToBe returns the span of the opaque word after "is" or "was" at t[k].
+func saidToBe(t string, k int) (start, end int) {
+	if start = afterVerb(t, k); start == k {
+		return 0, 0
+	}
+	if end = bareEnd(t, start); end-start >= 10 && opaqueValue(t[start:end]) && !identifier(t[start:end]) {
+		return start, end
+	}
+	return 0, 0
 }
 
 // afterVerb returns the index after "is " or "was " at t[k], or k.

@@ -57,7 +57,8 @@ type Config struct {
 type Deps struct {
 	// Kafka are the options that reach the brokers: seeds, TLS, SASL.
 	Kafka []kgo.Opt
-	Log   *slog.Logger
+	// Log is told what the worker does and what ends badly; nil is silent.
+	Log *slog.Logger
 	// Registry receives the metrics, those of the Kafka clients among them; a
 	// worker needs one of its own, or labels of its own (prometheus.WrapRegistererWith).
 	Registry prometheus.Registerer
